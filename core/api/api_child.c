@@ -138,14 +138,9 @@ static void child_init_task(void *arg)
 /* Waits for the init. Returns an error if the parent shows that it cannot end. */
 static ncclResult_t child_init_watch(const struct child_init *c, bool parent_may_end)
 {
-	struct wait w = {
-		.on = &c->done,
-		.mask = WAIT_MASK_ALL,
-		.kind = WAIT_NE,
-		.bytes = 4,
-		.why = "the init of a communicator that is made from another",
-		.from = {.rank = c->comm->rank, .channel = -1, .step = -1, .object = "init"},
-	};
+	struct wait w = wait_word(&c->done, 4, WAIT_NE, 0,
+				  "the init of a communicator that is made from another",
+				  wait_by(c->comm->rank, -1, "init"));
 	ncclResult_t rc = ncclSuccess;
 
 	for (;;) {
@@ -160,14 +155,11 @@ static ncclResult_t child_init_watch(const struct child_init *c, bool parent_may
 
 ncclResult_t api_child_init(struct ncclComm *comm, bool parent_may_end)
 {
-	char name[48];
-	struct os_thread_attr attr = {.name = name, .rank = comm->rank};
 	struct child_init c = {.comm = comm};
 	struct os_thread *task;
 	ncclResult_t rc;
 
-	snprintf(name, sizeof name, "rank%d init", comm->rank);
-	if (!comm->life->parent || os_thread_start(&task, &attr, child_init_task, &c))
+	if (!comm->life->parent || os_task_start(&task, comm->rank, "init", child_init_task, &c))
 		return comm_init(comm);
 	rc = child_init_watch(&c, parent_may_end);
 	if (rc)

@@ -64,10 +64,7 @@ static void api_init_task(void *arg)
 
 static ncclResult_t api_init_start(struct api_init *i)
 {
-	char name[48];
-	struct os_thread_attr attr = {.name = name, .rank = i->rank};
-	snprintf(name, sizeof name, "rank%d init", i->rank);
-	int e = os_thread_start(&i->task, &attr, api_init_task, i);
+	int e = os_task_start(&i->task, i->rank, "init", api_init_task, i);
 	if (!e)
 		return ncclSuccess;
 	char text[96];
@@ -208,10 +205,8 @@ static void api_init_background(void *arg)
 
 ncclResult_t api_init_nonblocking(struct ncclComm *comm, ncclComm_t *out)
 {
-	char name[48];
-	struct os_thread_attr attr = {.name = name, .rank = comm->rank};
-	snprintf(name, sizeof name, "rank%d init", comm->rank);
-	int e = os_thread_start(&comm->life->init_task, &attr, api_init_background, comm);
+	int e = os_task_start(&comm->life->init_task, comm->rank, "init", api_init_background,
+			      comm);
 	if (!e)
 		return ncclInProgress;
 	char text[96];

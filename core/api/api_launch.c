@@ -281,15 +281,11 @@ static void api_launch_task(void *arg)
 
 static ncclResult_t api_launch_start(struct api_launch *l)
 {
-	char name[48];
-	struct os_thread_attr attr = {.name = name, .rank = l->members[0].rank};
-
 	ASSERT(l->n > 0); /* without members there is nothing to connect */
-	snprintf(name, sizeof name, "rank%d launch", attr.rank);
-	int e = os_thread_start(&l->head.task, &attr, api_launch_task, l);
+	int e = os_task_start(&l->head.task, l->members[0].rank, "launch", api_launch_task, l);
+
 	if (!e)
 		return ncclInProgress;
-	l->head.task = NULL;
 	WARN("%s: the task that connects ranks cannot be started: %s", l->call, strerror(e));
 	return ncclSystemError;
 }

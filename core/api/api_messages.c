@@ -281,10 +281,9 @@ static void messages_trace_begin(const struct api_messages *m, uint64_t tag)
 	os_trace_begin(&s);
 }
 
-static ncclResult_t messages_submit_traced(const struct api_messages *call)
+static ncclResult_t messages_submit_traced(struct api_messages *m)
 {
-	bool traced = os_tracing() && (unsigned)call->type < ncclNumTypes;
-	struct api_messages copy = *call, *m = &copy;
+	bool traced = os_tracing() && (unsigned)m->type < ncclNumTypes;
 	cudaEvent_t completion;
 	ncclResult_t rc = messages_options(m, &m->tag, &completion);
 
@@ -310,13 +309,14 @@ static void messages_log(const struct api_messages *m)
 	     m->comm->rank);
 }
 
-static ncclResult_t messages_call(const struct api_messages *m)
+static ncclResult_t messages_call(struct api_messages *m, const void *caller)
 {
 	ncclResult_t rc = comm_enter(m->comm, m->call, COMM_NEED_READY);
 	int32_t rank;
 
 	if (rc)
 		return api_return(rc);
+	m->caller = caller;
 	messages_log(m);
 	rank = os_work_for(m->comm->rank);
 	rc = messages_submit_traced(m);
@@ -325,53 +325,51 @@ static ncclResult_t messages_call(const struct api_messages *m)
 	return api_return(rc);
 }
 
+/* Stores the arguments of the call, which have the order of ncclGather. */
+static void messages_take(struct api_messages *m, const void *send, void *recv, size_t count,
+			  ncclDataType_t type, int rank, ncclComm_t comm, cudaStream_t stream)
+{
+	m->send = send;
+	m->recv = recv;
+	m->count = count;
+	m->type = type;
+	m->rank = rank;
+	m->comm = comm;
+	m->stream = stream;
+	m->in_place = m->queue == messages_queue_all_to_all && send == recv;
+}
+
 API_TWIN(ncclSend);
 API_WEAK ncclResult_t ncclSend(const void *sendbuff, size_t count, ncclDataType_t datatype,
 			       int peer, ncclComm_t comm, cudaStream_t stream)
 {
-	return messages_call(&(struct api_messages){.call = "ncclSend",
-						    .caller = __builtin_return_address(0),
-						    .comm = comm,
-						    .send = sendbuff,
-						    .count = count,
-						    .type = datatype,
-						    .rank = peer,
-						    .rank_name = "peer",
-						    .stream = stream,
-						    .queue = messages_queue_send});
+	struct api_messages m = {
+		.call = "ncclSend", .queue = messages_queue_send, .rank_name = "peer"};
+
+	messages_take(&m, sendbuff, NULL, count, datatype, peer, comm, stream);
+	return messages_call(&m, __builtin_return_address(0));
 }
 
 API_TWIN(ncclRecv);
 API_WEAK ncclResult_t ncclRecv(void *recvbuff, size_t count, ncclDataType_t datatype, int peer,
 			       ncclComm_t comm, cudaStream_t stream)
 {
-	return messages_call(&(struct api_messages){.call = "ncclRecv",
-						    .caller = __builtin_return_address(0),
-						    .comm = comm,
-						    .recv = recvbuff,
-						    .count = count,
-						    .type = datatype,
-						    .rank = peer,
-						    .rank_name = "peer",
-						    .stream = stream,
-						    .queue = messages_queue_recv});
+	struct api_messages m = {
+		.call = "ncclRecv", .queue = messages_queue_recv, .rank_name = "peer"};
+
+	messages_take(&m, NULL, recvbuff, count, datatype, peer, comm, stream);
+	return messages_call(&m, __builtin_return_address(0));
 }
 
 API_TWIN(ncclAlltoAll);
 API_WEAK ncclResult_t ncclAlltoAll(const void *sendbuff, void *recvbuff, size_t count,
 				   ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream)
 {
-	return messages_call(&(struct api_messages){.call = "ncclAlltoAll",
-						    .caller = __builtin_return_address(0),
-						    .comm = comm,
-						    .send = sendbuff,
-						    .recv = recvbuff,
-						    .count = count,
-						    .type = datatype,
-						    .stream = stream,
-						    .per_rank = true,
-						    .in_place = sendbuff == recvbuff,
-						    .queue = messages_queue_all_to_all});
+	struct api_messages m = {
+		.call = "ncclAlltoAll", .queue = messages_queue_all_to_all, .per_rank = true};
+
+	messages_take(&m, sendbuff, recvbuff, count, datatype, 0, comm, stream);
+	return messages_call(&m, __builtin_return_address(0));
 }
 
 API_TWIN(ncclGather);
@@ -379,18 +377,13 @@ API_WEAK ncclResult_t ncclGather(const void *sendbuff, void *recvbuff, size_t co
 				 ncclDataType_t datatype, int root, ncclComm_t comm,
 				 cudaStream_t stream)
 {
-	return messages_call(&(struct api_messages){.call = "ncclGather",
-						    .caller = __builtin_return_address(0),
-						    .comm = comm,
-						    .send = sendbuff,
-						    .recv = recvbuff,
-						    .count = count,
-						    .type = datatype,
-						    .rank = root,
-						    .rank_name = "root",
-						    .stream = stream,
-						    .per_rank = true,
-						    .queue = messages_queue_gather});
+	struct api_messages m = {.call = "ncclGather",
+				 .queue = messages_queue_gather,
+				 .rank_name = "root",
+				 .per_rank = true};
+
+	messages_take(&m, sendbuff, recvbuff, count, datatype, root, comm, stream);
+	return messages_call(&m, __builtin_return_address(0));
 }
 
 API_TWIN(ncclScatter);
@@ -398,18 +391,13 @@ API_WEAK ncclResult_t ncclScatter(const void *sendbuff, void *recvbuff, size_t c
 				  ncclDataType_t datatype, int root, ncclComm_t comm,
 				  cudaStream_t stream)
 {
-	return messages_call(&(struct api_messages){.call = "ncclScatter",
-						    .caller = __builtin_return_address(0),
-						    .comm = comm,
-						    .send = sendbuff,
-						    .recv = recvbuff,
-						    .count = count,
-						    .type = datatype,
-						    .rank = root,
-						    .rank_name = "root",
-						    .stream = stream,
-						    .per_rank = true,
-						    .queue = messages_queue_scatter});
+	struct api_messages m = {.call = "ncclScatter",
+				 .queue = messages_queue_scatter,
+				 .rank_name = "root",
+				 .per_rank = true};
+
+	messages_take(&m, sendbuff, recvbuff, count, datatype, root, comm, stream);
+	return messages_call(&m, __builtin_return_address(0));
 }
 
 API_TWIN(ncclAlltoAllConfig);
@@ -417,18 +405,12 @@ API_WEAK ncclResult_t ncclAlltoAllConfig(const void *sendbuff, void *recvbuff, s
 					 ncclDataType_t datatype, ncclComm_t comm,
 					 cudaStream_t stream, const ncclCollConfig_t *config)
 {
-	return messages_call(&(struct api_messages){.call = "ncclAlltoAllConfig",
-						    .caller = __builtin_return_address(0),
-						    .comm = comm,
-						    .send = sendbuff,
-						    .recv = recvbuff,
-						    .count = count,
-						    .type = datatype,
-						    .stream = stream,
-						    .per_rank = true,
-						    .in_place = sendbuff == recvbuff,
-						    .config = config,
-						    .queue = messages_queue_all_to_all});
+	struct api_messages m = {
+		.call = "ncclAlltoAllConfig", .queue = messages_queue_all_to_all, .per_rank = true};
+
+	messages_take(&m, sendbuff, recvbuff, count, datatype, 0, comm, stream);
+	m.config = config;
+	return messages_call(&m, __builtin_return_address(0));
 }
 
 API_TWIN(ncclGatherConfig);
@@ -436,19 +418,14 @@ API_WEAK ncclResult_t ncclGatherConfig(const void *sendbuff, void *recvbuff, siz
 				       ncclDataType_t datatype, int root, ncclComm_t comm,
 				       cudaStream_t stream, const ncclCollConfig_t *config)
 {
-	return messages_call(&(struct api_messages){.call = "ncclGatherConfig",
-						    .caller = __builtin_return_address(0),
-						    .comm = comm,
-						    .send = sendbuff,
-						    .recv = recvbuff,
-						    .count = count,
-						    .type = datatype,
-						    .rank = root,
-						    .rank_name = "root",
-						    .stream = stream,
-						    .per_rank = true,
-						    .config = config,
-						    .queue = messages_queue_gather});
+	struct api_messages m = {.call = "ncclGatherConfig",
+				 .queue = messages_queue_gather,
+				 .rank_name = "root",
+				 .per_rank = true};
+
+	messages_take(&m, sendbuff, recvbuff, count, datatype, root, comm, stream);
+	m.config = config;
+	return messages_call(&m, __builtin_return_address(0));
 }
 
 API_TWIN(ncclScatterConfig);
@@ -456,17 +433,12 @@ API_WEAK ncclResult_t ncclScatterConfig(const void *sendbuff, void *recvbuff, si
 					ncclDataType_t datatype, int root, ncclComm_t comm,
 					cudaStream_t stream, const ncclCollConfig_t *config)
 {
-	return messages_call(&(struct api_messages){.call = "ncclScatterConfig",
-						    .caller = __builtin_return_address(0),
-						    .comm = comm,
-						    .send = sendbuff,
-						    .recv = recvbuff,
-						    .count = count,
-						    .type = datatype,
-						    .rank = root,
-						    .rank_name = "root",
-						    .stream = stream,
-						    .per_rank = true,
-						    .config = config,
-						    .queue = messages_queue_scatter});
+	struct api_messages m = {.call = "ncclScatterConfig",
+				 .queue = messages_queue_scatter,
+				 .rank_name = "root",
+				 .per_rank = true};
+
+	messages_take(&m, sendbuff, recvbuff, count, datatype, root, comm, stream);
+	m.config = config;
+	return messages_call(&m, __builtin_return_address(0));
 }

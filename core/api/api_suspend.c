@@ -52,14 +52,10 @@ static void change_withdraw(const struct api_change *c)
 
 static void change_start(struct api_change *c)
 {
-	char name[48];
-	struct os_thread_attr attr = {.name = name, .rank = c->rank};
+	int e = os_task_start(&c->task, c->rank, "suspend", change_task, c);
 
-	snprintf(name, sizeof name, "rank%d suspend", c->rank);
-	int e = os_thread_start(&c->task, &attr, change_task, c);
 	if (!e)
 		return;
-	c->task = NULL;
 	WARN("%s: rank %d: its task cannot be started: %s", change_call(c->resumes), c->rank,
 	     strerror(e));
 	change_withdraw(c);

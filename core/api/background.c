@@ -28,18 +28,14 @@ static void background_task(void *arg)
 
 static ncclResult_t background_begin(struct api_background *b, const char *name)
 {
-	char text[48];
-	struct os_thread_attr attr = {.name = text, .rank = b->comm->rank};
 	ncclResult_t rc = comm_launch_begin(b->comm, b->call, b->need, &b->head);
 
 	if (rc)
 		return rc;
-	snprintf(text, sizeof text, "rank%d %s", attr.rank, name);
-	int e = os_thread_start(&b->head.task, &attr, background_task, b);
+	int e = os_task_start(&b->head.task, b->comm->rank, name, background_task, b);
 	if (!e)
 		return ncclInProgress;
-	b->head.task = NULL;
-	WARN("%s: rank %d: its task cannot be started: %s", b->call, attr.rank, strerror(e));
+	WARN("%s: rank %d: its task cannot be started: %s", b->call, b->comm->rank, strerror(e));
 	comm_launch_end(b->comm, &b->head, ncclSystemError);
 	return ncclSystemError;
 }

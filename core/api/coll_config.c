@@ -7,20 +7,9 @@ API_WEAK ncclResult_t ncclAllReduceConfig(const void *sendbuff, void *recvbuff, 
 					  ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
 					  cudaStream_t stream, const ncclCollConfig_t *config)
 {
-	struct api_coll c = {
-		.comm = comm,
-		.configured = true,
-		.config = config,
-		.task = {.caller = __builtin_return_address(0),
-			 .send = sendbuff,
-			 .recv = recvbuff,
-			 .count = count,
-			 .type = datatype,
-			 .op = op,
-			 .root = -1,
-			 .stream = stream},
-	};
-	return api_coll_call(&c, API_ALL_REDUCE);
+	struct api_coll c = api_coll_of(sendbuff, recvbuff, count, datatype, op, -1, comm, stream);
+
+	return api_coll_call_config(&c, API_ALL_REDUCE, __builtin_return_address(0), config);
 }
 
 API_TWIN(ncclAllGatherConfig);
@@ -28,19 +17,10 @@ API_WEAK ncclResult_t ncclAllGatherConfig(const void *sendbuff, void *recvbuff, 
 					  ncclDataType_t datatype, ncclComm_t comm,
 					  cudaStream_t stream, const ncclCollConfig_t *config)
 {
-	struct api_coll c = {
-		.comm = comm,
-		.configured = true,
-		.config = config,
-		.task = {.caller = __builtin_return_address(0),
-			 .send = sendbuff,
-			 .recv = recvbuff,
-			 .count = sendcount,
-			 .type = datatype,
-			 .root = -1,
-			 .stream = stream},
-	};
-	return api_coll_call(&c, API_ALL_GATHER);
+	struct api_coll c =
+		api_coll_of(sendbuff, recvbuff, sendcount, datatype, ncclSum, -1, comm, stream);
+
+	return api_coll_call_config(&c, API_ALL_GATHER, __builtin_return_address(0), config);
 }
 
 API_TWIN(ncclReduceScatterConfig);
@@ -49,20 +29,10 @@ API_WEAK ncclResult_t ncclReduceScatterConfig(const void *sendbuff, void *recvbu
 					      ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream,
 					      const ncclCollConfig_t *config)
 {
-	struct api_coll c = {
-		.comm = comm,
-		.configured = true,
-		.config = config,
-		.task = {.caller = __builtin_return_address(0),
-			 .send = sendbuff,
-			 .recv = recvbuff,
-			 .count = recvcount,
-			 .type = datatype,
-			 .op = op,
-			 .root = -1,
-			 .stream = stream},
-	};
-	return api_coll_call(&c, API_REDUCE_SCATTER);
+	struct api_coll c =
+		api_coll_of(sendbuff, recvbuff, recvcount, datatype, op, -1, comm, stream);
+
+	return api_coll_call_config(&c, API_REDUCE_SCATTER, __builtin_return_address(0), config);
 }
 
 API_TWIN(ncclReduceConfig);
@@ -71,20 +41,10 @@ API_WEAK ncclResult_t ncclReduceConfig(const void *sendbuff, void *recvbuff, siz
 				       ncclComm_t comm, cudaStream_t stream,
 				       const ncclCollConfig_t *config)
 {
-	struct api_coll c = {
-		.comm = comm,
-		.configured = true,
-		.config = config,
-		.task = {.caller = __builtin_return_address(0),
-			 .send = sendbuff,
-			 .recv = recvbuff,
-			 .count = count,
-			 .type = datatype,
-			 .op = op,
-			 .root = root,
-			 .stream = stream},
-	};
-	return api_coll_call(&c, API_REDUCE);
+	struct api_coll c =
+		api_coll_of(sendbuff, recvbuff, count, datatype, op, root, comm, stream);
+
+	return api_coll_call_config(&c, API_REDUCE, __builtin_return_address(0), config);
 }
 
 API_TWIN(ncclBroadcastConfig);
@@ -92,17 +52,8 @@ API_WEAK ncclResult_t ncclBroadcastConfig(const void *sendbuff, void *recvbuff, 
 					  ncclDataType_t datatype, int root, ncclComm_t comm,
 					  cudaStream_t stream, const ncclCollConfig_t *config)
 {
-	struct api_coll c = {
-		.comm = comm,
-		.configured = true,
-		.config = config,
-		.task = {.caller = __builtin_return_address(0),
-			 .send = sendbuff,
-			 .recv = recvbuff,
-			 .count = count,
-			 .type = datatype,
-			 .root = root,
-			 .stream = stream},
-	};
-	return api_coll_call(&c, API_BROADCAST);
+	struct api_coll c =
+		api_coll_of(sendbuff, recvbuff, count, datatype, ncclSum, root, comm, stream);
+
+	return api_coll_call_config(&c, API_BROADCAST, __builtin_return_address(0), config);
 }

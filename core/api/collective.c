@@ -107,9 +107,10 @@ static void coll_log(const struct api_coll *c)
 	     (const void *)c->comm, c->comm->nranks, (void *)t->stream, c->comm->rank);
 }
 
-ncclResult_t api_coll_call(struct api_coll *c, enum api_coll_call call)
+ncclResult_t api_coll_call(struct api_coll *c, enum api_coll_call call, const void *caller)
 {
 	c->row = &api_colls[call];
+	c->task.caller = caller;
 	c->task.func = c->row->func;
 	c->task.call = c->configured ? c->row->config_call : c->row->call;
 	c->task.name = steps_func_name(c->row->func);
@@ -141,35 +142,19 @@ API_WEAK ncclResult_t ncclAllReduce(const void *sendbuff, void *recvbuff, size_t
 				    ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
 				    cudaStream_t stream)
 {
-	struct api_coll c = {
-		.comm = comm,
-		.task = {.caller = __builtin_return_address(0),
-			 .send = sendbuff,
-			 .recv = recvbuff,
-			 .count = count,
-			 .type = datatype,
-			 .op = op,
-			 .root = -1,
-			 .stream = stream},
-	};
-	return api_coll_call(&c, API_ALL_REDUCE);
+	struct api_coll c = api_coll_of(sendbuff, recvbuff, count, datatype, op, -1, comm, stream);
+
+	return api_coll_call(&c, API_ALL_REDUCE, __builtin_return_address(0));
 }
 
 API_TWIN(ncclAllGather);
 API_WEAK ncclResult_t ncclAllGather(const void *sendbuff, void *recvbuff, size_t sendcount,
 				    ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream)
 {
-	struct api_coll c = {
-		.comm = comm,
-		.task = {.caller = __builtin_return_address(0),
-			 .send = sendbuff,
-			 .recv = recvbuff,
-			 .count = sendcount,
-			 .type = datatype,
-			 .root = -1,
-			 .stream = stream},
-	};
-	return api_coll_call(&c, API_ALL_GATHER);
+	struct api_coll c =
+		api_coll_of(sendbuff, recvbuff, sendcount, datatype, ncclSum, -1, comm, stream);
+
+	return api_coll_call(&c, API_ALL_GATHER, __builtin_return_address(0));
 }
 
 API_TWIN(ncclReduceScatter);
@@ -177,18 +162,10 @@ API_WEAK ncclResult_t ncclReduceScatter(const void *sendbuff, void *recvbuff, si
 					ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
 					cudaStream_t stream)
 {
-	struct api_coll c = {
-		.comm = comm,
-		.task = {.caller = __builtin_return_address(0),
-			 .send = sendbuff,
-			 .recv = recvbuff,
-			 .count = recvcount,
-			 .type = datatype,
-			 .op = op,
-			 .root = -1,
-			 .stream = stream},
-	};
-	return api_coll_call(&c, API_REDUCE_SCATTER);
+	struct api_coll c =
+		api_coll_of(sendbuff, recvbuff, recvcount, datatype, op, -1, comm, stream);
+
+	return api_coll_call(&c, API_REDUCE_SCATTER, __builtin_return_address(0));
 }
 
 API_TWIN(ncclReduce);
@@ -196,18 +173,10 @@ API_WEAK ncclResult_t ncclReduce(const void *sendbuff, void *recvbuff, size_t co
 				 ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
 				 cudaStream_t stream)
 {
-	struct api_coll c = {
-		.comm = comm,
-		.task = {.caller = __builtin_return_address(0),
-			 .send = sendbuff,
-			 .recv = recvbuff,
-			 .count = count,
-			 .type = datatype,
-			 .op = op,
-			 .root = root,
-			 .stream = stream},
-	};
-	return api_coll_call(&c, API_REDUCE);
+	struct api_coll c =
+		api_coll_of(sendbuff, recvbuff, count, datatype, op, root, comm, stream);
+
+	return api_coll_call(&c, API_REDUCE, __builtin_return_address(0));
 }
 
 API_TWIN(ncclBroadcast);
@@ -215,32 +184,17 @@ API_WEAK ncclResult_t ncclBroadcast(const void *sendbuff, void *recvbuff, size_t
 				    ncclDataType_t datatype, int root, ncclComm_t comm,
 				    cudaStream_t stream)
 {
-	struct api_coll c = {
-		.comm = comm,
-		.task = {.caller = __builtin_return_address(0),
-			 .send = sendbuff,
-			 .recv = recvbuff,
-			 .count = count,
-			 .type = datatype,
-			 .root = root,
-			 .stream = stream},
-	};
-	return api_coll_call(&c, API_BROADCAST);
+	struct api_coll c =
+		api_coll_of(sendbuff, recvbuff, count, datatype, ncclSum, root, comm, stream);
+
+	return api_coll_call(&c, API_BROADCAST, __builtin_return_address(0));
 }
 
 API_TWIN(ncclBcast);
 API_WEAK ncclResult_t ncclBcast(void *buff, size_t count, ncclDataType_t datatype, int root,
 				ncclComm_t comm, cudaStream_t stream)
 {
-	struct api_coll c = {
-		.comm = comm,
-		.task = {.caller = __builtin_return_address(0),
-			 .send = buff,
-			 .recv = buff,
-			 .count = count,
-			 .type = datatype,
-			 .root = root,
-			 .stream = stream},
-	};
-	return api_coll_call(&c, API_BCAST);
+	struct api_coll c = api_coll_of(buff, buff, count, datatype, ncclSum, root, comm, stream);
+
+	return api_coll_call(&c, API_BCAST, __builtin_return_address(0));
 }

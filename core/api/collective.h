@@ -49,9 +49,32 @@ enum api_coll_call {
 	API_BCAST
 };
 
-/* Checks the call, then queues or launches it. The entry point sets the call's arguments in
- * c->task; this function sets the fields that all calls have. */
-ncclResult_t api_coll_call(struct api_coll *c, enum api_coll_call call);
+/* Returns a call with its arguments, which have the order of ncclReduce. `root`: -1 if the call has
+ * none. */
+static inline struct api_coll api_coll_of(const void *send, void *recv, size_t count,
+					  ncclDataType_t type, ncclRedOp_t op, int root,
+					  ncclComm_t comm, cudaStream_t stream)
+{
+	return (struct api_coll){.comm = comm,
+				 .task = {.send = send,
+					  .recv = recv,
+					  .count = count,
+					  .type = type,
+					  .op = op,
+					  .root = root,
+					  .stream = stream}};
+}
+
+/* Checks the call, then queues or launches it. `caller`: the return address of the entry point. */
+ncclResult_t api_coll_call(struct api_coll *c, enum api_coll_call call, const void *caller);
+/* The same for a call with options. `config`: NULL: the defaults. */
+static inline ncclResult_t api_coll_call_config(struct api_coll *c, enum api_coll_call call,
+						const void *caller, const ncclCollConfig_t *config)
+{
+	c->configured = true;
+	c->config = config;
+	return api_coll_call(c, call, caller);
+}
 
 /* ---- coll_options.c: one WARN for the first wrong option ------------------------------------ */
 

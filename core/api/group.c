@@ -9,6 +9,7 @@
  */
 #include "core/api/api.h"
 #include "core/base/log.h"
+#include "core/os/os_grow.h"
 #include "core/plan/capture.h"
 
 struct api_group *api_group(void)
@@ -31,23 +32,6 @@ ncclResult_t api_return(ncclResult_t rc)
 	else if (g && g->error == ncclSuccess)
 		g->error = rc;
 	return rc;
-}
-
-static ncclResult_t api_group_grow(struct api_group *g)
-{
-	int room = g->room ? 2 * g->room : 8;
-	struct api_member *more = os_alloc((size_t)room * sizeof *more, "group's communicators");
-
-	if (!more) {
-		WARN("no memory for a group of %d communicators", room);
-		return ncclSystemError;
-	}
-	for (int i = 0; i < g->nmembers; i++)
-		more[i] = g->members[i];
-	os_free(g->members);
-	g->members = more;
-	g->room = room;
-	return ncclSuccess;
 }
 
 /* Moves member i to the end. */
@@ -74,11 +58,10 @@ ncclResult_t api_group_add_comm(struct api_group *g, struct ncclComm *comm, bool
 		}
 		return ncclSuccess;
 	}
-	if (g->nmembers == g->room) {
-		ncclResult_t rc = api_group_grow(g);
-
-		if (rc)
-			return rc;
+	if (g->nmembers == g->room &&
+	    !OS_GROW(g->members, g->nmembers, g->room, 8, "group's communicators")) {
+		WARN("no memory for a group of %d communicators", g->nmembers + 1);
+		return ncclSystemError;
 	}
 	ASSERT(g->nmembers < g->room);
 	g->members[g->nmembers] = api_member_of(comm);

@@ -154,14 +154,10 @@ static void windows_withdraw(struct ncclComm *comm)
 
 static void windows_start(struct api_windows *l)
 {
-	char name[48];
-	struct os_thread_attr attr = {.name = name, .rank = l->rank};
+	int e = os_task_start(&l->task, l->rank, "window", windows_task, l);
 
-	snprintf(name, sizeof name, "rank%d window", l->rank);
-	int e = os_thread_start(&l->task, &attr, windows_task, l);
 	if (!e)
 		return;
-	l->task = NULL;
 	WARN(WINDOW_REGISTER ": rank %d: its task cannot be started: %s", l->rank, strerror(e));
 	windows_withdraw(l->comm);
 	l->result = ncclSystemError;

@@ -242,15 +242,9 @@ ncclResult_t bootstrap_take(struct bootstrap *b)
 /* Returns a wait for another rank of the process that has stopped watching its ring. */
 static struct wait bootstrap_look_wait(struct bootstrap *b)
 {
-	struct wait w = {
-		.on = &b->kicks,
-		.want = shared_load_u32(&b->kicks, SHARED_ACQUIRE),
-		.mask = WAIT_MASK_ALL,
-		.kind = WAIT_NE,
-		.bytes = 4,
-		.why = "bootstrap: another rank of the process ends",
-		.from = {.rank = -1, .channel = -1, .step = -1},
-	};
+	struct wait w =
+		wait_word(&b->kicks, 4, WAIT_NE, shared_load_u32(&b->kicks, SHARED_ACQUIRE),
+			  "bootstrap: another rank of the process ends", wait_by(-1, -1, NULL));
 
 	if (b->look(b->look_arg))
 		w.deadline_ns = os_now_ns() + BOOTSTRAP_LOOK_NS;

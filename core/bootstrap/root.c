@@ -484,15 +484,8 @@ err_free:
 
 void bootstrap_root_close(struct bootstrap_root *root)
 {
-	struct wait w = {
-		.on = &root->done,
-		.want = 1,
-		.mask = WAIT_MASK_ALL,
-		.kind = WAIT_EQ,
-		.bytes = 4,
-		.why = "the bootstrap root to end",
-		.from = {.rank = -1, .channel = -1, .step = -1, .object = "bootstrap root"},
-	};
+	struct wait w = wait_word(&root->done, 4, WAIT_EQ, 1, "the bootstrap root to end",
+				  wait_by(-1, -1, "bootstrap root"));
 
 	shared_store_u32(&root->stop, 1, SHARED_RELEASE);
 	(void)os_wait_one(&w, NULL);

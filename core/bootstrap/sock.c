@@ -114,17 +114,8 @@ uint64_t sock_seq(int fd)
 
 struct wait sock_wait(int fd, uint64_t seq, const struct sock_ctx *ctx)
 {
-	return (struct wait){
-		.on = os_socket_object(fd),
-		.want = seq,
-		.mask = WAIT_MASK_ALL,
-		.kind = WAIT_OBJECT,
-		.why = ctx->why,
-		.from = {.rank = ctx->peer,
-			 .channel = -1,
-			 .step = -1,
-			 .object = ctx->peer < 0 ? "bootstrap root" : NULL},
-	};
+	return wait_object(os_socket_object(fd), seq, ctx->why,
+			   wait_by(ctx->peer, -1, ctx->peer < 0 ? "bootstrap root" : NULL));
 }
 
 /* Returns 0 or ECANCELED. */

@@ -102,16 +102,11 @@ ncclResult_t comm_drain_watching(struct ncclComm *comm)
 static int comm_launch_wait_until(const struct ncclComm *comm, const shared_u32 *abort,
 				  uint64_t deadline_ns)
 {
-	struct wait w = {
-		.on = &comm->life->launching,
-		.want = 0,
-		.mask = WAIT_MASK_ALL,
-		.kind = WAIT_EQ,
-		.bytes = 4,
-		.why = "the task that connects ranks for a launch",
-		.from = {.rank = comm->rank, .channel = -1, .step = -1},
-		.deadline_ns = deadline_ns,
-	};
+	struct wait w = wait_word(&comm->life->launching, 4, WAIT_EQ, 0,
+				  "the task that connects ranks for a launch",
+				  wait_by(comm->rank, -1, NULL));
+
+	w.deadline_ns = deadline_ns;
 	return os_wait_one(&w, abort);
 }
 
@@ -184,15 +179,9 @@ static struct comm_launch *comm_launch_take(struct ncclComm *comm)
 static void comm_users_wait(struct ncclComm *comm)
 {
 	struct comm_launch *launch = comm_launch_take(comm);
-	struct wait w = {
-		.on = &comm->life->users,
-		.want = 0,
-		.mask = WAIT_MASK_ALL,
-		.kind = WAIT_EQ,
-		.bytes = 4,
-		.why = "calls on the communicator to return before it is freed",
-		.from = {.rank = comm->rank, .channel = -1, .step = -1},
-	};
+	struct wait w = wait_word(&comm->life->users, 4, WAIT_EQ, 0,
+				  "calls on the communicator to return before it is freed",
+				  wait_by(comm->rank, -1, NULL));
 	(void)os_wait_one(&w, NULL);
 	if (comm->life->init_task) {
 		os_thread_join(comm->life->init_task);

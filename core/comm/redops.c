@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
+#include "core/os/os_grow.h"
 #include "core/rank/registry.h"
 
 #define OPS_TAGS        1024u
@@ -65,26 +66,18 @@ static void ops_tag_choose(struct ncclComm *comm)
 
 static ncclResult_t ops_grow(struct ncclComm *comm, const char *call)
 {
-	uint32_t room = comm->life->op_room ? 2 * comm->life->op_room : 8;
-	struct comm_op *ops;
+	struct comm_life *life = comm->life;
 
-	if (comm->life->op_room == COMM_MAX_OPS) {
+	if (life->op_room == COMM_MAX_OPS) {
 		WARN("%s: %d operations of this communicator exist, expected fewer: destroy some "
 		     "with ncclRedOpDestroy",
 		     call, COMM_MAX_OPS);
 		return ncclInvalidUsage;
 	}
-	ops = os_alloc(room * sizeof *ops, "operations of the program");
-	if (!ops) {
-		WARN("%s: no memory for %u operations", call, room);
-		return ncclSystemError;
-	}
-	if (comm->life->op_room)
-		memcpy(ops, comm->life->ops, comm->life->op_room * sizeof *ops);
-	os_free(comm->life->ops);
-	comm->life->ops = ops;
-	comm->life->op_room = room;
-	return ncclSuccess;
+	if (OS_GROW(life->ops, life->op_room, life->op_room, 8, "operations of the program"))
+		return ncclSuccess;
+	WARN("%s: no memory for %u operations", call, life->op_room + 1);
+	return ncclSystemError;
 }
 
 ncclResult_t comm_op_make(struct ncclComm *comm, const char *call, const struct comm_op *op,

@@ -127,6 +127,9 @@ struct os_thread_attr {
  * task. */
 int os_thread_start(struct os_thread **t, const struct os_thread_attr *attr, void (*fn)(void *arg),
 		    void *arg);
+/* os_thread_start for a task of a rank, named "rank2 launch"; sets *t to NULL on an error. */
+int os_task_start(struct os_thread **t, int32_t rank, const char *what, void (*fn)(void *arg),
+		  void *arg);
 /* WAITS until the thread has ended and frees it. Exactly once per started thread. */
 int os_thread_join(struct os_thread *t);
 
@@ -139,6 +142,29 @@ int os_thread_join(struct os_thread *t);
 int os_wait(const struct wait *const *w, int n, const shared_u32 *abort, int *index);
 /* os_wait for one wait. */
 int os_wait_one(const struct wait *w, const shared_u32 *abort);
+
+/* The agent of a wait that belongs to no step. */
+static inline struct wait_from wait_by(int32_t rank, int32_t channel, const char *object)
+{
+	return (struct wait_from){.rank = rank, .channel = channel, .step = -1, .object = object};
+}
+/* A wait without a deadline: on a word, or on an event count that was `seq`. */
+static inline struct wait wait_word(const void *on, uint8_t bytes, enum wait_kind kind,
+				    uint64_t want, const char *why, struct wait_from from)
+{
+	return (struct wait){.on = on,
+			     .want = want,
+			     .mask = WAIT_MASK_ALL,
+			     .kind = (uint8_t)kind,
+			     .bytes = bytes,
+			     .why = why,
+			     .from = from};
+}
+static inline struct wait wait_object(const void *on, uint64_t seq, const char *why,
+				      struct wait_from from)
+{
+	return (struct wait){.on = on, .want = seq, .kind = WAIT_OBJECT, .why = why, .from = from};
+}
 
 /* Event counts serve waits that are not on one word (a CQ, a socket, a mailbox). The owner posts on
  * the object's address; the waiter compares sequences. Any address works without creation.

@@ -13,15 +13,8 @@ void os_mutex_lock(struct os_mutex *m)
 			return;
 		if (expect == 0)
 			continue; /* spurious failure: the mutex was free */
-		const struct wait w = {
-			.on = &m->word,
-			.want = 0,
-			.mask = WAIT_MASK_ALL,
-			.kind = WAIT_EQ,
-			.bytes = 4,
-			.why = "mutex",
-			.from = {-1, -1, -1, "owner of the mutex"},
-		};
+		const struct wait w = wait_word(&m->word, 4, WAIT_EQ, 0, "mutex",
+						wait_by(-1, -1, "owner of the mutex"));
 		os_wait_one(&w, NULL);
 	}
 }

@@ -63,12 +63,8 @@ bool os_waits_abort(struct os_waits *l, const shared_u32 *abort, int32_t rank)
 	w = os_waits_more(l, 1, rank);
 	if (!w)
 		return false;
-	*w = (struct wait){.on = abort,
-			   .mask = WAIT_MASK_ALL,
-			   .kind = WAIT_NE,
-			   .bytes = 4,
-			   .why = "abort of one of several communicators",
-			   .from = {.rank = -1, .channel = -1, .step = -1}};
+	*w = wait_word(abort, 4, WAIT_NE, 0, "abort of one of several communicators",
+		       wait_by(-1, -1, NULL));
 	return true;
 }
 

@@ -84,18 +84,10 @@ static ncclResult_t plan_fifo_wait_channel(struct ncclComm *comm, struct plan_fi
 				       .peer = -1,
 				       .channel = channel,
 				       .number = -1};
-	const struct wait room = {
-		.on = &f->consumed[channel],
-		.want = MIN_OF(position, f->sent[channel]),
-		.mask = WAIT_MASK_ALL,
-		.kind = WAIT_GE,
-		.bytes = 8,
-		.why = "room in the FIFO of works",
-		.from = {.rank = comm->rank,
-			 .channel = channel,
-			 .step = -1,
-			 .object = "kernel of an earlier launch"},
-	};
+	const struct wait room =
+		wait_word(&f->consumed[channel], 8, WAIT_GE, MIN_OF(position, f->sent[channel]),
+			  "room in the FIFO of works",
+			  wait_by(comm->rank, channel, "kernel of an earlier launch"));
 	ncclResult_t rc = ncclSuccess;
 
 	if (shared_load_u64(&f->consumed[channel], SHARED_ACQUIRE) >= room.want)

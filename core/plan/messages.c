@@ -11,6 +11,7 @@
 
 #include "core/base/hash.h"
 #include "core/base/log.h"
+#include "core/os/os_grow.h"
 #include "core/rank/cuda_result.h"
 #include "core/transport/transport.h"
 
@@ -39,40 +40,27 @@ static struct plan_messages *plan_messages_make(const struct ncclComm *comm)
 	return ms;
 }
 
-static ncclResult_t plan_messages_grow(const struct ncclComm *comm, struct plan_messages *ms)
-{
-	int32_t room = ms->room ? 2 * ms->room : 16;
-	struct plan_queued_message *queue = os_alloc((size_t)room * sizeof *queue, "message queue");
-
-	if (!queue) {
-		WARN("rank %d: no memory to queue %d messages", comm->rank, room);
-		return ncclSystemError;
-	}
-	if (ms->queued)
-		memcpy(queue, ms->queue, (size_t)ms->queued * sizeof *queue);
-	os_free(ms->queue);
-	ms->queue = queue;
-	ms->room = room;
-	return ncclSuccess;
-}
-
 ncclResult_t plan_enqueue_message(struct ncclComm *comm, const struct plan_message *call)
 {
 	struct plan_state *st = comm->plan;
-	ncclResult_t rc = ncclSuccess;
 
 	ASSERT(st && call->peer >= 0 && call->peer < comm->nranks);
 	if (!st->messages)
 		st->messages = plan_messages_make(comm);
 	if (!st->messages)
 		return ncclSystemError;
-	if (st->messages->queued == st->messages->room)
-		rc = plan_messages_grow(comm, st->messages);
-	if (!rc)
-		rc = plan_streams_add(&st->streams, call->call, call->stream);
+	struct plan_messages *ms = st->messages;
+
+	if (ms->queued == ms->room &&
+	    !OS_GROW(ms->queue, ms->queued, ms->room, 16, "message queue")) {
+		WARN("rank %d: no memory to queue %d messages", comm->rank, ms->queued + 1);
+		return ncclSystemError;
+	}
+	ncclResult_t rc = plan_streams_add(&st->streams, call->call, call->stream);
+
 	if (rc)
 		return rc;
-	st->messages->queue[st->messages->queued++] = (struct plan_queued_message){
+	ms->queue[ms->queued++] = (struct plan_queued_message){
 		.call = *call,
 		.bytes = call->count * steps_type_bytes((int)call->type),
 	};

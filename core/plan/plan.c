@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "core/plan/plan.h"
 
-#include <string.h>
-
 #include "core/algo/algo.h"
 #include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/base/param.h"
+#include "core/os/os_grow.h"
 #include "core/plan/messages.h"
 #include "core/plan/plan_internal.h"
 #include "core/rank/cuda_result.h"
@@ -224,19 +223,9 @@ ncclResult_t plan_enqueue(struct ncclComm *comm, const struct plan_task *task)
 	ncclResult_t rc = ncclSuccess;
 
 	ASSERT(st && task->func < DEV_FUNC_COUNT);
-	if (st->queued == st->room) {
-		int32_t room = st->room ? 2 * st->room : 8;
-		struct plan_task *queue = os_alloc((size_t)room * sizeof *queue, "plan queue");
-
-		if (!queue) {
-			WARN("rank %d: no memory to queue %d collectives", comm->rank, room);
-			return ncclSystemError;
-		}
-		if (st->queued)
-			memcpy(queue, st->queue, (size_t)st->queued * sizeof *queue);
-		os_free(st->queue);
-		st->queue = queue;
-		st->room = room;
+	if (st->queued == st->room && !OS_GROW(st->queue, st->queued, st->room, 8, "plan queue")) {
+		WARN("rank %d: no memory to queue %d collectives", comm->rank, st->queued + 1);
+		return ncclSystemError;
 	}
 	if (!plan_task_is_empty(comm, task))
 		rc = plan_streams_add(&st->streams, task->call, task->stream);

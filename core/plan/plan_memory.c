@@ -2,9 +2,8 @@
 /*
  * The memory of a plan: works and proxy operations, up to the limits of one launch.
  */
-#include <string.h>
-
 #include "core/base/log.h"
+#include "core/os/os_grow.h"
 #include "core/plan/plan_internal.h"
 
 #define PLAN_ROOM_LEAST 32
@@ -34,40 +33,22 @@ bool plan_fits(const struct plan_state *st, const struct plan *p, const struct p
 	return works <= st->args_works || plan_fifo_fits(&st->fifo, works, p->runs + more->runs);
 }
 
-/* Makes room for `need` elements of `each` bytes. Memory grows at least twofold. */
-static ncclResult_t plan_grow(void **mem, int32_t *room, int32_t used, int32_t need, size_t each,
-			      const char *what)
-{
-	int32_t more = MAX_OF(MAX_OF(need, 2 * *room), PLAN_ROOM_LEAST);
-	void *grown;
-
-	if (need <= *room)
-		return ncclSuccess;
-	grown = os_alloc((size_t)more * each, what);
-	if (!grown) {
-		WARN("no memory for the %d %s of a launch", more, what);
-		return ncclSystemError;
-	}
-	if (used)
-		memcpy(grown, *mem, (size_t)used * each);
-	os_free(*mem);
-	*mem = grown;
-	*room = more;
-	return ncclSuccess;
-}
+/* Makes room for `need` elements. */
+#define PLAN_GROW(array, used, room, need, what)                                                   \
+	({                                                                                         \
+		bool grown_ = (need) <= (room) ||                                                  \
+			      OS_GROW(array, used, room, MAX_OF(need, PLAN_ROOM_LEAST), what);     \
+		if (!grown_)                                                                       \
+			WARN("no memory for the %d %s of a launch", need, what);                   \
+		grown_;                                                                            \
+	})
 
 ncclResult_t plan_reserve(struct plan *p, const struct plan_need *more)
 {
-	void *work = p->work, *op = p->op;
-	ncclResult_t rc = plan_grow(&work, &p->work_room, p->nworks, p->nworks + more->works,
-				    sizeof *p->work, "works");
+	bool ok = PLAN_GROW(p->work, p->nworks, p->work_room, p->nworks + more->works, "works") &&
+		  PLAN_GROW(p->op, p->nops, p->op_room, p->nops + more->ops, "proxy operations");
 
-	p->work = work;
-	if (!rc)
-		rc = plan_grow(&op, &p->op_room, p->nops, p->nops + more->ops, sizeof *p->op,
-			       "proxy operations");
-	p->op = op;
-	return rc;
+	return ok ? ncclSuccess : ncclSystemError;
 }
 
 void plan_add_work(struct plan *p, const struct dev_work *w)

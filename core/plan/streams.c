@@ -4,24 +4,8 @@
 #include <string.h>
 
 #include "core/base/log.h"
+#include "core/os/os_grow.h"
 #include "core/rank/cuda_result.h"
-
-static ncclResult_t plan_streams_grow(struct plan_streams *s)
-{
-	int32_t room = s->room ? 2 * s->room : 4;
-	cudaStream_t *stream = os_alloc((size_t)room * sizeof *stream, "streams of a group");
-
-	if (!stream) {
-		WARN("no memory for %d streams of a group", room);
-		return ncclSystemError;
-	}
-	if (s->n)
-		memcpy(stream, s->stream, (size_t)s->n * sizeof *stream);
-	os_free(s->stream);
-	s->stream = stream;
-	s->room = room;
-	return ncclSuccess;
-}
 
 /* Reports that stream `other` is not in the same capture as the first stream. */
 static void streams_capture_warn(const struct plan_streams *s, cudaStream_t other, bool captures)
@@ -52,8 +36,10 @@ ncclResult_t plan_streams_add(struct plan_streams *s, const char *call, cudaStre
 		streams_capture_warn(s, stream, capture.id != 0);
 		rc = ncclInvalidUsage;
 	}
-	if (!rc && s->n == s->room)
-		rc = plan_streams_grow(s);
+	if (!rc && s->n == s->room && !OS_GROW(s->stream, s->n, s->room, 4, "streams of a group")) {
+		WARN("no memory for %d streams of a group", s->n + 1);
+		rc = ncclSystemError;
+	}
 	if (rc)
 		return rc;
 	s->capture = capture;

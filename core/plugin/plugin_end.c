@@ -61,12 +61,6 @@ static uint64_t plugin_end_pause_ns(struct plugin_end *e)
 
 void plugin_end_wait(struct plugin_end *e, const char *object, const char *why, struct wait *w)
 {
-	*w = (struct wait){
-		.on = e,
-		.want = os_event_seq(e),
-		.kind = WAIT_OBJECT,
-		.why = why,
-		.from = {.rank = e->peer, .channel = e->channel, .step = -1, .object = object},
-		.deadline_ns = os_now_ns() + plugin_end_pause_ns(e),
-	};
+	*w = wait_object(e, os_event_seq(e), why, wait_by(e->peer, e->channel, object));
+	w->deadline_ns = os_now_ns() + plugin_end_pause_ns(e);
 }

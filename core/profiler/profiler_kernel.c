@@ -162,15 +162,7 @@ static void profiler_works_read(struct ncclComm *comm)
 static struct wait profiler_word_wait(const struct ncclComm *comm, const void *on, uint8_t bytes,
 				      enum wait_kind kind, uint64_t want, const char *why)
 {
-	return (struct wait){
-		.on = on,
-		.want = want,
-		.mask = WAIT_MASK_ALL,
-		.kind = (uint8_t)kind,
-		.bytes = bytes,
-		.why = why,
-		.from = {.rank = comm->rank, .channel = -1, .step = -1, .object = "kernel"},
-	};
+	return wait_word(on, bytes, kind, want, why, wait_by(comm->rank, -1, "kernel"));
 }
 
 /* Returns the mark of an earlier work, which the entry still has, or 0. */
@@ -295,17 +287,13 @@ struct dev_profile *profiler_kernel_memory(const struct ncclComm *comm)
 
 static bool profiler_task_start(struct ncclComm *comm, struct profiler_kernel *k)
 {
-	char name[48];
-	const struct os_thread_attr attr = {.name = name, .rank = comm->rank};
 	int e;
 
 	if (k->task)
 		return true;
-	snprintf(name, sizeof name, "rank%d profiler", comm->rank);
-	e = os_thread_start(&k->task, &attr, profiler_kernel_main, comm);
+	e = os_task_start(&k->task, comm->rank, "profiler", profiler_kernel_main, comm);
 	if (!e)
 		return true;
-	k->task = NULL;
 	INFO(LOG_PROFILE, "rank %d: the task that reads the times of kernels cannot be started: %s",
 	     comm->rank, strerror(e));
 	return false;

@@ -3,9 +3,8 @@
  * A network connection: its place in the service task's table, and the state machine that connects
  * and closes it without waiting for another rank. Called by the service task.
  */
-#include <string.h>
-
 #include "core/base/log.h"
+#include "core/os/os_grow.h"
 #include "core/proxy/proxy_internal.h"
 #include "core/transport/collnet/collnet.h"
 
@@ -27,27 +26,13 @@ const char *proxy_conn_state_name(enum proxy_conn_state s)
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-static bool proxy_table_grow(struct proxy_gpu *p)
-{
-	uint32_t room = MAX_OF(2 * p->conn_room, 16u);
-	struct proxy_conn **bigger = os_alloc(room * sizeof *bigger, "proxy's table");
-
-	if (!bigger)
-		return false;
-	if (p->conn_room)
-		memcpy(bigger, p->conn, p->conn_room * sizeof *bigger);
-	os_free(p->conn);
-	p->conn = bigger;
-	p->conn_room = room;
-	return true;
-}
-
 static bool proxy_table_add(struct proxy_gpu *p, struct proxy_conn *pc)
 {
 	uint32_t i = 0;
 
 	if (!proxy_service_reserve(p, p->conns + 1, p->service_relay_count) ||
-	    (p->conns == p->conn_room && !proxy_table_grow(p)))
+	    (p->conns == p->conn_room &&
+	     !OS_GROW(p->conn, p->conn_room, p->conn_room, 16, "proxy's table")))
 		return false;
 	while (p->conn[i])
 		i++;
@@ -170,17 +155,9 @@ static ncclResult_t proxy_conn_drain(struct proxy_conn *pc)
 	const struct proxy_conn *busy = proxy_link_busy(pc);
 
 	if (busy) {
-		pc->wait = (struct wait){
-			.on = &busy->ops_live,
-			.mask = WAIT_MASK_ALL,
-			.kind = WAIT_EQ,
-			.bytes = 4,
-			.why = "operations of a connection that closes to end",
-			.from = {.rank = busy->rank,
-				 .channel = busy->channel,
-				 .step = -1,
-				 .object = "proxy progress"},
-		};
+		pc->wait = wait_word(&busy->ops_live, 4, WAIT_EQ, 0,
+				     "operations of a connection that closes to end",
+				     wait_by(busy->rank, busy->channel, "proxy progress"));
 		return ncclInProgress;
 	}
 	shared_note_read(&pc->run, sizeof pc->run);

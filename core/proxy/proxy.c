@@ -14,15 +14,10 @@
 
 static struct wait proxy_word_wait(const shared_u32 *word, const char *why)
 {
-	return (struct wait){
-		.on = word,
-		.mask = WAIT_MASK_ALL,
-		.kind = WAIT_NE,
-		.bytes = sizeof *word,
-		.idle = true,
-		.why = why,
-		.from = {.rank = -1, .channel = -1, .step = -1},
-	};
+	struct wait w = wait_word(word, sizeof *word, WAIT_NE, 0, why, wait_by(-1, -1, NULL));
+
+	w.idle = true;
+	return w;
 }
 
 static void proxy_slot_free(struct proxy_state *p, struct proxy_node *node)
@@ -114,18 +109,8 @@ static void proxy_call_send(struct proxy_port *port, struct proxy_call *call,
 
 static void proxy_answer_wait(const struct proxy_call *call, int32_t channel, struct wait *w)
 {
-	*w = (struct wait){
-		.on = &call->answered,
-		.want = 1,
-		.mask = WAIT_MASK_ALL,
-		.kind = WAIT_EQ,
-		.bytes = 4,
-		.why = "the proxy's service task to answer",
-		.from = {.rank = call->proxy->comm->rank,
-			 .channel = channel,
-			 .step = -1,
-			 .object = "proxy service"},
-	};
+	*w = wait_word(&call->answered, 4, WAIT_EQ, 1, "the proxy's service task to answer",
+		       wait_by(call->proxy->comm->rank, channel, "proxy service"));
 }
 
 static bool proxy_answered(const struct proxy_call *call)

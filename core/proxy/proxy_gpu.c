@@ -36,15 +36,13 @@ void proxy_waits_free(struct proxy_waits *waits)
 static ncclResult_t proxy_task_start(struct proxy_gpu *p, const char *what, void (*fn)(void *),
 				     struct os_thread **t)
 {
-	char name[48];
-	struct os_thread_attr attr = {.name = name, .rank = p->rank};
+	char name[32];
 	int rc;
 
-	snprintf(name, sizeof name, "rank%d proxy %s", p->rank, what);
-	rc = os_thread_start(t, &attr, fn, p);
+	snprintf(name, sizeof name, "proxy %s", what);
+	rc = os_task_start(t, p->rank, name, fn, p);
 	if (!rc)
 		return ncclSuccess;
-	*t = NULL;
 	WARN("rank %d: cannot start the proxy's %s task: %s", p->rank, what, strerror(rc));
 	return ncclSystemError;
 }

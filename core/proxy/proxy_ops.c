@@ -51,13 +51,9 @@ struct proxy_node *proxy_posted_take(struct proxy_posted *list)
 struct wait proxy_posted_wait(const struct proxy_posted *list, int32_t rank, const char *why,
 			      const char *object)
 {
-	return (struct wait){
-		.on = &list->head,
-		.mask = WAIT_MASK_ALL,
-		.kind = WAIT_NE,
-		.bytes = sizeof list->head,
-		.idle = true,
-		.why = why,
-		.from = {.rank = rank, .channel = -1, .step = -1, .object = object},
-	};
+	struct wait w = wait_word(&list->head, sizeof list->head, WAIT_NE, 0, why,
+				  wait_by(rank, -1, object));
+
+	w.idle = true;
+	return w;
 }

@@ -115,12 +115,5 @@ ncclResult_t proxy_run_test(struct proxy_conn *pc, uint64_t step, struct net_req
 struct wait proxy_kernel_wait(const struct proxy_conn *pc, const void *on, enum wait_kind kind,
 			      uint64_t want)
 {
-	return (struct wait){
-		.on = on,
-		.want = want,
-		.mask = WAIT_MASK_ALL,
-		.kind = (uint8_t)kind,
-		.bytes = 8,
-		.from = {.rank = pc->rank, .channel = pc->channel, .step = -1, .object = "kernel"},
-	};
+	return wait_word(on, 8, kind, want, NULL, wait_by(pc->rank, pc->channel, "kernel"));
 }

@@ -92,15 +92,9 @@ ncclResult_t rank_wait_beside(struct ncclComm *comm, const struct wait *waits, i
 	if (rc)
 		return rc;
 	memcpy(w, waits, (size_t)n * sizeof *w);
-	w[n] = (struct wait){
-		.on = &comm->async_error,
-		.mask = WAIT_MASK_ALL,
-		.kind = WAIT_NE,
-		.bytes = 4,
-		.idle = true,
-		.why = "an error of the communicator",
-		.from = {.rank = comm->rank, .channel = -1, .step = -1, .object = "proxy"},
-	};
+	w[n] = wait_word(&comm->async_error, 4, WAIT_NE, 0, "an error of the communicator",
+			 wait_by(comm->rank, -1, "proxy"));
+	w[n].idle = true;
 	rank_bootstrap_claim(comm);
 	rc = bootstrap_wait_beside(comm->bootstrap, w, n + 1);
 	rank_bootstrap_release(comm);

@@ -170,16 +170,11 @@ static bool ras_wait_add(struct ras *r, int fd, uint64_t seq, bool idle, uint64_
 
 	if (!w)
 		return fd < 0;
-	*w = (struct wait){
-		.on = os_socket_object(fd),
-		.want = seq,
-		.mask = WAIT_MASK_ALL,
-		.kind = WAIT_OBJECT,
-		.idle = idle,
-		.why = idle ? "RAS: clients and other processes" : "RAS: another process' answer",
-		.from = {.rank = -1, .channel = -1, .step = -1, .object = "RAS"},
-		.deadline_ns = deadline_ns,
-	};
+	*w = wait_object(os_socket_object(fd), seq,
+			 idle ? "RAS: clients and other processes" : "RAS: another process' answer",
+			 wait_by(-1, -1, "RAS"));
+	w->idle = idle;
+	w->deadline_ns = deadline_ns;
 	return true;
 }
 
@@ -190,16 +185,9 @@ static bool ras_wait_period(struct ras *r)
 
 	if (!w)
 		return false;
-	*w = (struct wait){
-		.on = &r->watch_period_ns,
-		.want = r->watch_seen_ns,
-		.mask = WAIT_MASK_ALL,
-		.kind = WAIT_NE,
-		.bytes = 8,
-		.idle = true,
-		.why = "RAS: a call with a deadline",
-		.from = {.rank = -1, .channel = -1, .step = -1, .object = "RAS"},
-	};
+	*w = wait_word(&r->watch_period_ns, 8, WAIT_NE, r->watch_seen_ns,
+		       "RAS: a call with a deadline", wait_by(-1, -1, "RAS"));
+	w->idle = true;
 	return true;
 }
 

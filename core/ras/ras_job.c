@@ -3,31 +3,14 @@
 
 #include <string.h>
 
-/* Makes room for one more element. */
-static bool job_grow(struct ras_job *j, void **array, uint32_t n, uint32_t *room, size_t size)
-{
-	uint32_t more = MAX_OF(2 * *room, 16u);
-	void *bigger;
+#include "core/os/os_grow.h"
 
-	if (n < *room)
-		return true;
-	bigger = os_alloc(more * size, "RAS job");
-	if (!bigger) {
-		j->lost = true;
-		return false;
-	}
-	if (n)
-		memcpy(bigger, *array, n * size);
-	os_free(*array);
-	*array = bigger;
-	*room = more;
-	return true;
-}
+/* Makes room for one more element. */
 #define JOB_GROW(j, what, n, room)                                                                 \
 	({                                                                                         \
-		void *array_ = (j)->what;                                                          \
-		bool grown_ = job_grow(j, &array_, (j)->n, &(j)->room, sizeof *(j)->what);         \
-		(j)->what = array_;                                                                \
+		bool grown_ = (j)->n < (j)->room ||                                                \
+			      OS_GROW((j)->what, (j)->n, (j)->room, 16, "RAS job");                \
+		(j)->lost = (j)->lost || !grown_;                                                  \
 		grown_;                                                                            \
 	})
 

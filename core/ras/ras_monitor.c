@@ -11,6 +11,7 @@
  */
 #include <string.h>
 
+#include "core/os/os_grow.h"
 #include "core/ras/ras_internal.h"
 
 /* ---- events --------------------------------------------------------------------------------- */
@@ -95,18 +96,9 @@ bool ras_known_is_dead(struct ras *r, const struct os_addr *addr)
 /* Returns NULL if there is no memory; the process is then new again next time. */
 static struct ras_known *known_add(struct ras *r, const struct os_addr *addr)
 {
-	if (r->knowns == r->known_room) {
-		uint32_t room = MAX_OF(2 * r->known_room, 16u);
-		struct ras_known *bigger = os_alloc(room * sizeof *bigger, "RAS processes");
-
-		if (!bigger)
-			return NULL;
-		if (r->knowns)
-			memcpy(bigger, r->known, r->knowns * sizeof *bigger);
-		os_free(r->known);
-		r->known = bigger;
-		r->known_room = room;
-	}
+	if (r->knowns == r->known_room &&
+	    !OS_GROW(r->known, r->knowns, r->known_room, 16, "RAS processes"))
+		return NULL;
 	r->known[r->knowns] = (struct ras_known){.addr = *addr, .state = RAS_ANSWERED};
 	return &r->known[r->knowns++];
 }

@@ -35,6 +35,8 @@ int cli_env(int argc, char **argv);
 /* Returns `text` and the names of Doppel's own machines, which argp frees; without memory,
  * `text`. */
 char *cli_machines_help(const char *text);
+/* Help filter of commands whose option --machine has the key OPTION_MACHINE: adds these names. */
+char *cli_machine_help(int key, const char *text, void *input);
 
 /* Reads the machines of a list as the world and the stack do. False: it has explained the error. */
 bool cli_machines_fit(const char *list);

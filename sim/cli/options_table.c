@@ -420,11 +420,11 @@ void cli_options_default(struct cli_options *o)
 	options_inherit_machine(o);
 }
 
-static char *options_help(int key, const char *text, void *input)
+char *cli_machine_help(int key, const char *text, void *input)
 {
 	(void)input;
 	return key == OPTION_MACHINE && text ? cli_machines_help(text) : (char *)text;
 }
 
 const struct argp cli_options_argp = {
-	.options = options_argp_options, .parser = options_parse, .help_filter = options_help};
+	.options = options_argp_options, .parser = options_parse, .help_filter = cli_machine_help};

@@ -376,9 +376,7 @@ static uint64_t hca_context_left(const struct hca_context *c)
 
 int ibv_close_device(struct ibv_context *context)
 {
-	sim_point("ibv_close_device");
-	sim_charge_ns(HCA_CONTROL_NS);
-	int bad = hca_bad(context, HCA_KIND_CONTEXT, "ibv_close_device", HCA_CALLER());
+	int bad = hca_enter_control(context, HCA_KIND_CONTEXT, "ibv_close_device", HCA_CALLER());
 
 	if (bad)
 		return bad;
@@ -409,9 +407,7 @@ int ibv_close_device(struct ibv_context *context)
 
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 {
-	sim_point("ibv_query_device");
-	sim_charge_ns(HCA_CONTROL_NS);
-	int bad = hca_bad(context, HCA_KIND_CONTEXT, "ibv_query_device", HCA_CALLER());
+	int bad = hca_enter_control(context, HCA_KIND_CONTEXT, "ibv_query_device", HCA_CALLER());
 
 	if (bad)
 		return bad;

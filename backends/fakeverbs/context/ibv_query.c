@@ -44,8 +44,7 @@ int hca_query_device_ex(struct ibv_context *context, const struct ibv_query_devi
  * connects the queue pair. */
 int ibv_query_ece(struct ibv_qp *ibv, struct ibv_ece *ece)
 {
-	sim_point("ibv_query_ece");
-	int bad = hca_bad(ibv, HCA_KIND_QP, "ibv_query_ece", HCA_CALLER());
+	int bad = hca_enter(ibv, HCA_KIND_QP, "ibv_query_ece", HCA_CALLER());
 
 	if (bad)
 		return bad;
@@ -67,8 +66,7 @@ int ibv_query_ece(struct ibv_qp *ibv, struct ibv_ece *ece)
 
 int ibv_set_ece(struct ibv_qp *ibv, struct ibv_ece *ece)
 {
-	sim_point("ibv_set_ece");
-	int bad = hca_bad(ibv, HCA_KIND_QP, "ibv_set_ece", HCA_CALLER());
+	int bad = hca_enter(ibv, HCA_KIND_QP, "ibv_set_ece", HCA_CALLER());
 
 	if (bad)
 		return bad;
@@ -96,8 +94,7 @@ int ibv_set_ece(struct ibv_qp *ibv, struct ibv_ece *ece)
  * on luck. */
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
-	sim_point("ibv_query_qp_data_in_order");
-	if (hca_bad(qp, HCA_KIND_QP, "ibv_query_qp_data_in_order", HCA_CALLER()))
+	if (hca_enter(qp, HCA_KIND_QP, "ibv_query_qp_data_in_order", HCA_CALLER()))
 		return 0;
 	return 0;
 }

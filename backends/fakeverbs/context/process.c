@@ -34,60 +34,23 @@ static void hca_proc_end_kind(struct hca_slab *s, const struct os_proc *proc, bo
 		world_leak(kind, n, first);
 }
 
-static void hca_end_qp(void *qp)
-{
-	hca_qp_release(qp, true);
-}
-
-static void hca_end_qp_open(void *open)
-{
-	hca_qp_open_end(open);
-}
-
-static void hca_end_xrcd_open(void *open)
-{
-	hca_xrcd_open_end(open);
-}
-
-static void hca_end_cq(void *cq)
-{
-	hca_cq_destroy(cq);
-}
-
-static void hca_end_srq(void *srq)
-{
-	hca_srq_destroy(srq);
-}
-
-static void hca_end_ah(void *ah)
-{
-	hca_slab_free(&fakeverbs.world->ah, ah);
-}
-
-static void hca_end_mr(void *mr)
-{
-	hca_mr_destroy(mr);
-}
-
-static void hca_end_mw(void *mw)
-{
-	hca_mw_destroy(mw);
-}
-
-static void hca_end_pd(void *pd)
-{
-	hca_slab_free(&fakeverbs.world->pd, pd);
-}
-
-static void hca_end_channel(void *channel)
-{
-	hca_channel_destroy(channel);
-}
-
-static void hca_end_context(void *context)
-{
-	hca_context_destroy(context);
-}
+/* Defines hca_end_qp and so on, which end an object of a kind. */
+#define HCA_END(kind, call)                                                                        \
+	static void hca_end_##kind(void *item)                                                     \
+	{                                                                                          \
+		call;                                                                              \
+	}
+HCA_END(qp, hca_qp_release(item, true))
+HCA_END(qp_open, hca_qp_open_end(item))
+HCA_END(xrcd_open, hca_xrcd_open_end(item))
+HCA_END(cq, hca_cq_destroy(item))
+HCA_END(srq, hca_srq_destroy(item))
+HCA_END(ah, hca_slab_free(&fakeverbs.world->ah, item))
+HCA_END(mr, hca_mr_destroy(item))
+HCA_END(mw, hca_mw_destroy(item))
+HCA_END(pd, hca_slab_free(&fakeverbs.world->pd, item))
+HCA_END(channel, hca_channel_destroy(item))
+HCA_END(context, hca_context_destroy(item))
 
 static void hca_world_each_kind(struct hca_world *w, uint32_t member,
 				void (*one)(struct hca_slab *s, uint32_t member,

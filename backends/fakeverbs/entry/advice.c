@@ -21,9 +21,7 @@ int hca_advise_mr(struct ibv_pd *ibv, enum ibv_advise_mr_advice advice, uint32_t
 {
 	bool write = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
 
-	sim_point("ibv_advise_mr");
-	sim_charge_ns(HCA_CONTROL_NS);
-	if (hca_bad(ibv, HCA_KIND_PD, "ibv_advise_mr", HCA_CALLER()))
+	if (hca_enter_control(ibv, HCA_KIND_PD, "ibv_advise_mr", HCA_CALLER()))
 		return hca_result(EINVAL);
 	const struct hca_pd *pd = hca_pd_of(ibv)->hca;
 

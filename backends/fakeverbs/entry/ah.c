@@ -7,9 +7,7 @@
 
 struct ibv_ah *ibv_create_ah(struct ibv_pd *ibv_pd, struct ibv_ah_attr *attr)
 {
-	sim_point("ibv_create_ah");
-	sim_charge_ns(HCA_CONTROL_NS);
-	if (hca_bad(ibv_pd, HCA_KIND_PD, "ibv_create_ah", HCA_CALLER()))
+	if (hca_enter_control(ibv_pd, HCA_KIND_PD, "ibv_create_ah", HCA_CALLER()))
 		return NULL;
 	struct hca_pd_handle *pd = hca_pd_of(ibv_pd);
 	struct hca_ah_handle *h = NULL;
@@ -73,9 +71,7 @@ static void hca_ah_check_idle(const struct hca_ah *ah, uint64_t caller)
 
 int ibv_destroy_ah(struct ibv_ah *ibv)
 {
-	sim_point("ibv_destroy_ah");
-	sim_charge_ns(HCA_CONTROL_NS);
-	int bad = hca_bad(ibv, HCA_KIND_AH, "ibv_destroy_ah", HCA_CALLER());
+	int bad = hca_enter_control(ibv, HCA_KIND_AH, "ibv_destroy_ah", HCA_CALLER());
 
 	if (bad)
 		return bad;
@@ -158,8 +154,7 @@ static int hca_gid_index(uint32_t port, const union ibv_gid *gid, enum ibv_gid_t
 int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
 			struct ibv_grh *grh, struct ibv_ah_attr *attr)
 {
-	sim_point("ibv_init_ah_from_wc");
-	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_init_ah_from_wc", HCA_CALLER()))
+	if (hca_enter(context, HCA_KIND_CONTEXT, "ibv_init_ah_from_wc", HCA_CALLER()))
 		return -1;
 	uint32_t port = hca_context_of(context)->hca->port;
 	bool roce = hca_personality(port)->link_layer != IBV_LINK_LAYER_INFINIBAND;

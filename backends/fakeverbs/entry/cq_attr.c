@@ -13,9 +13,7 @@
 
 int hca_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *a)
 {
-	sim_point("ibv_modify_cq");
-	sim_charge_ns(HCA_CONTROL_NS);
-	int bad = hca_bad(ibv, HCA_KIND_CQ, "ibv_modify_cq", HCA_CALLER());
+	int bad = hca_enter_control(ibv, HCA_KIND_CQ, "ibv_modify_cq", HCA_CALLER());
 
 	if (bad)
 		return bad;
@@ -44,9 +42,7 @@ int hca_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *a)
 
 int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 {
-	sim_point("ibv_resize_cq");
-	sim_charge_ns(HCA_CONTROL_NS);
-	int bad = hca_bad(ibv, HCA_KIND_CQ, "ibv_resize_cq", HCA_CALLER());
+	int bad = hca_enter_control(ibv, HCA_KIND_CQ, "ibv_resize_cq", HCA_CALLER());
 
 	if (bad)
 		return bad;

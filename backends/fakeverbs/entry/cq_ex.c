@@ -258,9 +258,7 @@ struct ibv_cq_ex *hca_create_cq_ex(struct ibv_context *context, struct ibv_cq_in
 			       IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 	uint32_t wanted = a->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? a->flags : 0;
 
-	sim_point("ibv_create_cq_ex");
-	sim_charge_ns(HCA_CONTROL_NS);
-	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_create_cq_ex", HCA_CALLER()) ||
+	if (hca_enter_control(context, HCA_KIND_CONTEXT, "ibv_create_cq_ex", HCA_CALLER()) ||
 	    hca_bad_part(a->channel, HCA_KIND_CHANNEL, context, "ibv_create_cq_ex", HCA_CALLER()))
 		return NULL;
 	uint64_t fields = hca_cq_ex_fields(hca_context_of(context)->hca->port);
@@ -311,8 +309,7 @@ struct ibv_cq_ex *hca_create_cq_ex(struct ibv_context *context, struct ibv_cq_in
  * return comp_mask names the values that were read. */
 int hca_query_rt_values(struct ibv_context *context, struct ibv_values_ex *v)
 {
-	sim_point("ibv_query_rt_values_ex");
-	int bad = hca_bad(context, HCA_KIND_CONTEXT, "ibv_query_rt_values_ex", HCA_CALLER());
+	int bad = hca_enter(context, HCA_KIND_CONTEXT, "ibv_query_rt_values_ex", HCA_CALLER());
 
 	if (bad)
 		return bad;

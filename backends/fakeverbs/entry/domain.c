@@ -24,9 +24,7 @@ static struct hca_td_handle *hca_td_of(struct ibv_td *td)
 
 struct ibv_td *hca_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *a)
 {
-	sim_point("ibv_alloc_td");
-	sim_charge_ns(HCA_CONTROL_NS);
-	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_alloc_td", HCA_CALLER()))
+	if (hca_enter_control(context, HCA_KIND_CONTEXT, "ibv_alloc_td", HCA_CALLER()))
 		return NULL;
 	int rc = a->comp_mask ? EINVAL
 			      : hca_command_fault("verbs.alloc_td", NULL,
@@ -47,8 +45,7 @@ struct ibv_td *hca_alloc_td(struct ibv_context *context, struct ibv_td_init_attr
 
 int hca_dealloc_td(struct ibv_td *ibv)
 {
-	sim_point("ibv_dealloc_td");
-	int bad = hca_bad(ibv, HCA_KIND_TD, "ibv_dealloc_td", HCA_CALLER());
+	int bad = hca_enter(ibv, HCA_KIND_TD, "ibv_dealloc_td", HCA_CALLER());
 
 	if (bad)
 		return bad;
@@ -84,9 +81,7 @@ static int hca_parent_check(struct ibv_context *context,
 struct ibv_pd *hca_alloc_parent_domain(struct ibv_context *context,
 				       struct ibv_parent_domain_init_attr *a)
 {
-	sim_point("ibv_alloc_parent_domain");
-	sim_charge_ns(HCA_CONTROL_NS);
-	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_alloc_parent_domain", HCA_CALLER()) ||
+	if (hca_enter_control(context, HCA_KIND_CONTEXT, "ibv_alloc_parent_domain", HCA_CALLER()) ||
 	    hca_bad_part(a->pd, HCA_KIND_PD, context, "ibv_alloc_parent_domain", HCA_CALLER()) ||
 	    hca_bad_part(a->td, HCA_KIND_TD, context, "ibv_alloc_parent_domain", HCA_CALLER()))
 		return NULL;

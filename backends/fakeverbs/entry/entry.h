@@ -21,9 +21,9 @@
  * labels, and no other process dereferences it. Objects that only the owner sees (struct ibv_qp and
  * the like) are in the owner's handles (objects/handles.h).
  *
- * Entry points run on a task. They begin with sim_point, act under locks without waiting, and end
- * with sim_events_drain. All other work is an event of the engine (hca_qp_transmit,
- * hca_packet_arrive, hca_qp_timer), and events never wait.
+ * Entry points run on a task. They begin with sim_point (hca_enter), act under locks without
+ * waiting, and end with sim_events_drain. All other work is an event of the engine
+ * (hca_qp_transmit, hca_packet_arrive, hca_qp_timer), and events never wait.
  *
  * Locks are words in the arena, and waiters spin on them (under `sim` they are always free). The
  * order, outermost first:
@@ -51,6 +51,22 @@
 #include "backends/peermem.h"
 
 #pragma GCC visibility push(hidden)
+
+/* Begins a call about `object`: its scheduling point, then hca_bad. */
+static inline int hca_enter(const void *object, enum hca_kind kind, const char *call,
+			    uint64_t caller)
+{
+	sim_point(call);
+	return hca_bad(object, kind, call, caller);
+}
+/* The same for a call that takes the time of a command to the HCA. */
+static inline int hca_enter_control(const void *object, enum hca_kind kind, const char *call,
+				    uint64_t caller)
+{
+	sim_point(call);
+	sim_charge_ns(HCA_CONTROL_NS);
+	return hca_bad(object, kind, call, caller);
+}
 
 /* ---- post.c ---- */
 

@@ -84,9 +84,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 					      .channel = channel,
 					      .comp_vector = (uint32_t)comp_vector};
 
-	sim_point("ibv_create_cq");
-	sim_charge_ns(HCA_CONTROL_NS);
-	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_create_cq", HCA_CALLER()) ||
+	if (hca_enter_control(context, HCA_KIND_CONTEXT, "ibv_create_cq", HCA_CALLER()) ||
 	    hca_bad_part(channel, HCA_KIND_CHANNEL, context, "ibv_create_cq", HCA_CALLER()))
 		return NULL;
 	struct hca_cq_handle *h = hca_cq_create(context, &a, 0);
@@ -111,9 +109,7 @@ void hca_cq_destroy(struct hca_cq *cq)
 
 int ibv_destroy_cq(struct ibv_cq *ibv)
 {
-	sim_point("ibv_destroy_cq");
-	sim_charge_ns(HCA_CONTROL_NS);
-	int bad = hca_bad(ibv, HCA_KIND_CQ, "ibv_destroy_cq", HCA_CALLER());
+	int bad = hca_enter_control(ibv, HCA_KIND_CQ, "ibv_destroy_cq", HCA_CALLER());
 
 	if (bad)
 		return bad;

@@ -173,9 +173,7 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
-	sim_point("ibv_create_comp_channel");
-	sim_charge_ns(HCA_CONTROL_NS);
-	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_create_comp_channel", HCA_CALLER()))
+	if (hca_enter_control(context, HCA_KIND_CONTEXT, "ibv_create_comp_channel", HCA_CALLER()))
 		return NULL;
 	int fault = hca_command_fault("verbs.create_comp_channel", NULL,
 				      hca_context_of(context)->hca->port, -1);
@@ -214,8 +212,7 @@ err:
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 {
-	sim_point("ibv_destroy_comp_channel");
-	int bad = hca_bad(ibv, HCA_KIND_CHANNEL, "ibv_destroy_comp_channel", HCA_CALLER());
+	int bad = hca_enter(ibv, HCA_KIND_CHANNEL, "ibv_destroy_comp_channel", HCA_CALLER());
 
 	if (bad)
 		return bad;
@@ -232,8 +229,7 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 
 int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq_context)
 {
-	sim_point("ibv_get_cq_event");
-	if (hca_bad(ibv, HCA_KIND_CHANNEL, "ibv_get_cq_event", HCA_CALLER()))
+	if (hca_enter(ibv, HCA_KIND_CHANNEL, "ibv_get_cq_event", HCA_CALLER()))
 		return -1;
 	const struct hca_channel_handle *h = CONTAINER_OF(ibv, struct hca_channel_handle, ibv);
 	struct hca_channel *ch = h->hca;
@@ -244,12 +240,9 @@ int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq
 		return -1;
 	}
 	for (;;) {
-		struct wait w = {.on = ibv,
-				 .want = os_event_seq(ibv),
-				 .kind = WAIT_OBJECT,
-				 .mask = WAIT_MASK_ALL,
-				 .why = "an event of a completion channel",
-				 .from = {-1, -1, -1, "HCA"}};
+		struct wait w =
+			wait_object(ibv, os_event_seq(ibv), "an event of a completion channel",
+				    wait_by(-1, -1, "HCA"));
 
 		hca_channel_lock(ch);
 		struct hca_cq *took = hca_channel_take(ch);
@@ -283,8 +276,7 @@ int ibv_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq
 
 void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)
 {
-	sim_point("ibv_ack_cq_events");
-	if (hca_bad(cq, HCA_KIND_CQ, "ibv_ack_cq_events", HCA_CALLER()))
+	if (hca_enter(cq, HCA_KIND_CQ, "ibv_ack_cq_events", HCA_CALLER()))
 		return;
 	__atomic_fetch_add(&cq->comp_events_completed, n, __ATOMIC_ACQ_REL);
 	os_event_post(cq);

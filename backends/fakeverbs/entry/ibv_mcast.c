@@ -6,9 +6,7 @@
 
 int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
 {
-	sim_point("ibv_attach_mcast");
-	sim_charge_ns(HCA_CONTROL_NS);
-	int bad = hca_bad(ibv, HCA_KIND_QP, "ibv_attach_mcast", HCA_CALLER());
+	int bad = hca_enter_control(ibv, HCA_KIND_QP, "ibv_attach_mcast", HCA_CALLER());
 
 	if (bad)
 		return bad;
@@ -28,9 +26,7 @@ int ibv_attach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
 
 int ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
 {
-	sim_point("ibv_detach_mcast");
-	sim_charge_ns(HCA_CONTROL_NS);
-	int bad = hca_bad(ibv, HCA_KIND_QP, "ibv_detach_mcast", HCA_CALLER());
+	int bad = hca_enter_control(ibv, HCA_KIND_QP, "ibv_detach_mcast", HCA_CALLER());
 
 	if (bad)
 		return bad;

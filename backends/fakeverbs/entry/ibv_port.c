@@ -28,9 +28,7 @@ static void hca_port_speed(uint64_t mbps, struct ibv_port_attr *a)
 int hca_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
 		   size_t bytes)
 {
-	sim_point("ibv_query_port");
-	sim_charge_ns(HCA_CONTROL_NS);
-	int bad = hca_bad(context, HCA_KIND_CONTEXT, "ibv_query_port", HCA_CALLER());
+	int bad = hca_enter_control(context, HCA_KIND_CONTEXT, "ibv_query_port", HCA_CALLER());
 
 	if (bad)
 		return bad;
@@ -98,8 +96,7 @@ static int hca_table_check(const char *site, uint32_t port, uint32_t port_num, i
 
 int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)
 {
-	sim_point("ibv_query_gid");
-	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_query_gid", HCA_CALLER()))
+	if (hca_enter(context, HCA_KIND_CONTEXT, "ibv_query_gid", HCA_CALLER()))
 		return -1;
 	uint32_t port = hca_context_of(context)->hca->port;
 	enum ibv_gid_type type;
@@ -132,8 +129,7 @@ static bool hca_gid_entry(uint32_t port, uint32_t index, struct ibv_gid_entry *e
 int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t index,
 		      struct ibv_gid_entry *entry, uint32_t flags, size_t entry_bytes)
 {
-	sim_point("ibv_query_gid_ex");
-	int bad = hca_bad(context, HCA_KIND_CONTEXT, "ibv_query_gid_ex", HCA_CALLER());
+	int bad = hca_enter(context, HCA_KIND_CONTEXT, "ibv_query_gid_ex", HCA_CALLER());
 
 	if (bad)
 		return bad;
@@ -158,8 +154,7 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t i
 ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
 			     size_t max_entries, uint32_t flags, size_t entry_bytes)
 {
-	sim_point("ibv_query_gid_table");
-	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_query_gid_table", HCA_CALLER()))
+	if (hca_enter(context, HCA_KIND_CONTEXT, "ibv_query_gid_table", HCA_CALLER()))
 		return -EINVAL;
 	uint32_t port = hca_context_of(context)->hca->port;
 	struct ibv_gid_entry e;
@@ -182,8 +177,7 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 
 int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
 {
-	sim_point("ibv_query_pkey");
-	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_query_pkey", HCA_CALLER()))
+	if (hca_enter(context, HCA_KIND_CONTEXT, "ibv_query_pkey", HCA_CALLER()))
 		return -1;
 	uint32_t port = hca_context_of(context)->hca->port;
 	int rc = hca_table_check("verbs.query_pkey", port, port_num, index,
@@ -200,8 +194,7 @@ int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __b
 /* Returns the index of this key; its membership bit must match, too. */
 int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
 {
-	sim_point("ibv_get_pkey_index");
-	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_get_pkey_index", HCA_CALLER()))
+	if (hca_enter(context, HCA_KIND_CONTEXT, "ibv_get_pkey_index", HCA_CALLER()))
 		return -1;
 	uint32_t port = hca_context_of(context)->hca->port;
 	uint32_t count = hca_personality(port)->pkey_count;

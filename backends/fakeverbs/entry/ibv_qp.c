@@ -279,9 +279,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 					.comp_mask = IBV_QP_INIT_ATTR_PD,
 					.pd = pd};
 
-	sim_point("ibv_create_qp");
-	sim_charge_ns(HCA_CONTROL_NS);
-	if (hca_bad(pd, HCA_KIND_PD, "ibv_create_qp", HCA_CALLER()))
+	if (hca_enter_control(pd, HCA_KIND_PD, "ibv_create_qp", HCA_CALLER()))
 		return NULL;
 	struct ibv_qp *qp = hca_qp_create(pd->context, &a, "ibv_create_qp", HCA_CALLER());
 
@@ -326,9 +324,7 @@ struct ibv_qp *hca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_
 	uint64_t caller = HCA_CALLER();
 	int rc = 0;
 
-	sim_point("ibv_create_qp_ex");
-	sim_charge_ns(HCA_CONTROL_NS);
-	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_create_qp_ex", caller))
+	if (hca_enter_control(context, HCA_KIND_CONTEXT, "ibv_create_qp_ex", caller))
 		return NULL;
 	if ((a->comp_mask & ~masks) ||
 	    ((a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && (a->create_flags & ~flags))) {
@@ -362,9 +358,7 @@ struct ibv_qp *hca_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_
 
 int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask, struct ibv_qp_init_attr *init)
 {
-	sim_point("ibv_query_qp");
-	sim_charge_ns(HCA_CONTROL_NS);
-	int bad = hca_bad(ibv, HCA_KIND_QP, "ibv_query_qp", HCA_CALLER());
+	int bad = hca_enter_control(ibv, HCA_KIND_QP, "ibv_query_qp", HCA_CALLER());
 
 	if (bad)
 		return bad;
@@ -421,9 +415,7 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask, struct ibv
 
 int ibv_destroy_qp(struct ibv_qp *ibv)
 {
-	sim_point("ibv_destroy_qp");
-	sim_charge_ns(HCA_CONTROL_NS);
-	int bad = hca_bad(ibv, HCA_KIND_QP, "ibv_destroy_qp", HCA_CALLER());
+	int bad = hca_enter_control(ibv, HCA_KIND_QP, "ibv_destroy_qp", HCA_CALLER());
 
 	if (bad)
 		return bad;

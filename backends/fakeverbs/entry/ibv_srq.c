@@ -106,9 +106,7 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
 					 .srq_type = IBV_SRQT_BASIC,
 					 .pd = pd};
 
-	sim_point("ibv_create_srq");
-	sim_charge_ns(HCA_CONTROL_NS);
-	if (hca_bad(pd, HCA_KIND_PD, "ibv_create_srq", HCA_CALLER()))
+	if (hca_enter_control(pd, HCA_KIND_PD, "ibv_create_srq", HCA_CALLER()))
 		return NULL;
 	struct ibv_srq *srq = hca_srq_create(pd->context, &a);
 
@@ -166,9 +164,7 @@ void hca_srq_destroy(struct hca_srq *srq)
 
 int ibv_destroy_srq(struct ibv_srq *ibv)
 {
-	sim_point("ibv_destroy_srq");
-	sim_charge_ns(HCA_CONTROL_NS);
-	int bad = hca_bad(ibv, HCA_KIND_SRQ, "ibv_destroy_srq", HCA_CALLER());
+	int bad = hca_enter_control(ibv, HCA_KIND_SRQ, "ibv_destroy_srq", HCA_CALLER());
 
 	if (bad)
 		return bad;
@@ -233,9 +229,7 @@ static int hca_srq_resize(struct hca_srq *srq, uint32_t wr)
 
 int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *a, int mask)
 {
-	sim_point("ibv_modify_srq");
-	sim_charge_ns(HCA_CONTROL_NS);
-	int bad = hca_bad(ibv, HCA_KIND_SRQ, "ibv_modify_srq", HCA_CALLER());
+	int bad = hca_enter_control(ibv, HCA_KIND_SRQ, "ibv_modify_srq", HCA_CALLER());
 
 	if (bad)
 		return bad;
@@ -261,9 +255,7 @@ int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *a, int mask)
 
 int ibv_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *a)
 {
-	sim_point("ibv_query_srq");
-	sim_charge_ns(HCA_CONTROL_NS);
-	int bad = hca_bad(ibv, HCA_KIND_SRQ, "ibv_query_srq", HCA_CALLER());
+	int bad = hca_enter_control(ibv, HCA_KIND_SRQ, "ibv_query_srq", HCA_CALLER());
 
 	if (bad)
 		return bad;

@@ -17,9 +17,7 @@ _Static_assert(!(HCA_SEND_TYPE_1 & (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEN
 
 static struct ibv_mw *hca_alloc_mw(struct ibv_pd *ibv, enum ibv_mw_type type)
 {
-	sim_point("ibv_alloc_mw");
-	sim_charge_ns(HCA_CONTROL_NS);
-	if (hca_bad(ibv, HCA_KIND_PD, "ibv_alloc_mw", HCA_CALLER()))
+	if (hca_enter_control(ibv, HCA_KIND_PD, "ibv_alloc_mw", HCA_CALLER()))
 		return NULL;
 	struct hca_pd_handle *pd = hca_pd_of(ibv);
 	struct hca_mw_handle *h = NULL;
@@ -61,9 +59,7 @@ err:
 
 static int hca_dealloc_mw(struct ibv_mw *ibv)
 {
-	sim_point("ibv_dealloc_mw");
-	sim_charge_ns(HCA_CONTROL_NS);
-	int bad = hca_bad(ibv, HCA_KIND_MW, "ibv_dealloc_mw", HCA_CALLER());
+	int bad = hca_enter_control(ibv, HCA_KIND_MW, "ibv_dealloc_mw", HCA_CALLER());
 
 	if (bad)
 		return bad;

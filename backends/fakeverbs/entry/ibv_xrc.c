@@ -97,9 +97,7 @@ struct ibv_xrcd *hca_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init
 	struct hca_xrcd_handle *h = NULL;
 	struct hca_xrcd *x = NULL;
 
-	sim_point("ibv_open_xrcd");
-	sim_charge_ns(HCA_CONTROL_NS);
-	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_open_xrcd", HCA_CALLER()))
+	if (hca_enter_control(context, HCA_KIND_CONTEXT, "ibv_open_xrcd", HCA_CALLER()))
 		return NULL;
 	uint32_t port = hca_context_of(context)->hca->port;
 	int rc = a->comp_mask != needed ? EINVAL
@@ -138,9 +136,7 @@ void hca_xrcd_open_end(struct hca_xrcd_open *open)
 
 int hca_close_xrcd(struct ibv_xrcd *ibv)
 {
-	sim_point("ibv_close_xrcd");
-	sim_charge_ns(HCA_CONTROL_NS);
-	int bad = hca_bad(ibv, HCA_KIND_XRCD, "ibv_close_xrcd", HCA_CALLER());
+	int bad = hca_enter_control(ibv, HCA_KIND_XRCD, "ibv_close_xrcd", HCA_CALLER());
 
 	if (bad)
 		return bad;
@@ -205,9 +201,7 @@ struct ibv_qp *hca_open_qp(struct ibv_context *context, struct ibv_qp_open_attr 
 	struct hca_qp_handle *h = NULL;
 	struct hca_qp *qp = NULL;
 
-	sim_point("ibv_open_qp");
-	sim_charge_ns(HCA_CONTROL_NS);
-	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_open_qp", HCA_CALLER()) ||
+	if (hca_enter_control(context, HCA_KIND_CONTEXT, "ibv_open_qp", HCA_CALLER()) ||
 	    ((a->comp_mask & IBV_QP_OPEN_ATTR_XRCD) &&
 	     hca_bad_part(a->xrcd, HCA_KIND_XRCD, context, "ibv_open_qp", HCA_CALLER())))
 		return NULL;

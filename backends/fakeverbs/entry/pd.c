@@ -6,9 +6,7 @@
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
-	sim_point("ibv_alloc_pd");
-	sim_charge_ns(HCA_CONTROL_NS);
-	if (hca_bad(context, HCA_KIND_CONTEXT, "ibv_alloc_pd", HCA_CALLER()))
+	if (hca_enter_control(context, HCA_KIND_CONTEXT, "ibv_alloc_pd", HCA_CALLER()))
 		return NULL;
 	struct hca_context_handle *c = hca_context_of(context);
 
@@ -39,9 +37,7 @@ err:
 
 int ibv_dealloc_pd(struct ibv_pd *ibv)
 {
-	sim_point("ibv_dealloc_pd");
-	sim_charge_ns(HCA_CONTROL_NS);
-	int bad = hca_bad(ibv, HCA_KIND_PD, "ibv_dealloc_pd", HCA_CALLER());
+	int bad = hca_enter_control(ibv, HCA_KIND_PD, "ibv_dealloc_pd", HCA_CALLER());
 
 	if (bad)
 		return bad;

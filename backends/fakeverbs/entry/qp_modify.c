@@ -78,9 +78,7 @@ static void hca_qp_enter_state(struct hca_qp *qp, enum ibv_qp_state to)
 
 int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *a, int mask)
 {
-	sim_point("ibv_modify_qp");
-	sim_charge_ns(HCA_CONTROL_NS);
-	int bad = hca_bad(ibv, HCA_KIND_QP, "ibv_modify_qp", HCA_CALLER());
+	int bad = hca_enter_control(ibv, HCA_KIND_QP, "ibv_modify_qp", HCA_CALLER());
 
 	if (bad)
 		return bad;

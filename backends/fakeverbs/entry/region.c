@@ -252,9 +252,7 @@ struct ibv_mr *hca_alloc_null_mr(struct ibv_pd *pd)
 	static const struct hca_region_want want = {
 		.bytes = UINT64_MAX, .access = IBV_ACCESS_LOCAL_WRITE, .kind = HCA_MR_NULL};
 
-	sim_point("ibv_alloc_null_mr");
-	sim_charge_ns(HCA_CONTROL_NS);
-	if (hca_bad(pd, HCA_KIND_PD, "ibv_alloc_null_mr", HCA_CALLER()))
+	if (hca_enter_control(pd, HCA_KIND_PD, "ibv_alloc_null_mr", HCA_CALLER()))
 		return NULL;
 	return hca_region_register(pd, &want, "verbs.alloc_null_mr");
 }

@@ -40,6 +40,16 @@ void hca_channel_show(void *channel)
 	hca_unlock(&ch->item.lock);
 }
 
+/* Appends the queue to those that have events. */
+static void hca_channel_append(struct hca_channel *ch, struct hca_cq *cq)
+{
+	struct hca_cq *last = ch->last ? hca_slab_at(&hca_world()->cq, ch->last - 1) : NULL;
+
+	cq->next = 0;
+	*(last ? &last->next : &ch->first) = cq->item.index + 1;
+	ch->last = cq->item.index + 1;
+}
+
 void hca_channel_post(struct hca_cq *cq)
 {
 	struct hca_world *w = hca_world();
@@ -49,15 +59,8 @@ void hca_channel_post(struct hca_cq *cq)
 	struct hca_channel *ch = hca_slab_at(&w->channel, cq->channel - 1);
 
 	hca_channel_lock(ch);
-	if (cq->events++ == 0) {
-		cq->next = 0;
-		if (ch->last)
-			((struct hca_cq *)hca_slab_at(&w->cq, ch->last - 1))->next =
-				cq->item.index + 1;
-		else
-			ch->first = cq->item.index + 1;
-		ch->last = cq->item.index + 1;
-	}
+	if (cq->events++ == 0)
+		hca_channel_append(ch, cq);
 	hca_event_ready(&ch->item, &ch->ready, true);
 	hca_unlock(&ch->item.lock);
 	hca_item_post(&ch->item);
@@ -75,14 +78,8 @@ struct hca_cq *hca_channel_take(struct hca_channel *ch)
 	if (!ch->first)
 		ch->last = 0;
 	cq->next = 0;
-	if (--cq->events) {
-		if (ch->last)
-			((struct hca_cq *)hca_slab_at(&w->cq, ch->last - 1))->next =
-				cq->item.index + 1;
-		else
-			ch->first = cq->item.index + 1;
-		ch->last = cq->item.index + 1;
-	}
+	if (--cq->events)
+		hca_channel_append(ch, cq);
 	if (!ch->first)
 		hca_event_ready(&ch->item, &ch->ready, false);
 	return cq;

@@ -170,12 +170,9 @@ void hca_context_show(void *context)
 void hca_acked_wait(const void *object, const uint32_t *taken, const uint32_t *acked)
 {
 	for (;;) {
-		struct wait w = {.on = object,
-				 .want = os_event_seq(object),
-				 .kind = WAIT_OBJECT,
-				 .mask = WAIT_MASK_ALL,
-				 .why = "acknowledgement of the object's events (destroy)",
-				 .from = {-1, -1, -1, "ibv_ack_*"}};
+		struct wait w = wait_object(object, os_event_seq(object),
+					    "acknowledgement of the object's events (destroy)",
+					    wait_by(-1, -1, "ibv_ack_*"));
 
 		if (__atomic_load_n(taken, __ATOMIC_ACQUIRE) ==
 		    __atomic_load_n(acked, __ATOMIC_ACQUIRE))

@@ -150,6 +150,35 @@ static void hca_responder_write(struct hca_qp *qp, const struct hca_packet *p)
 	hca_responder_done(qp, p);
 }
 
+bool hca_responder_place(struct hca_qp *qp, const struct hca_packet *p)
+{
+	struct hca_responder *r = &qp->resp;
+	struct hca_wqe *e = hca_wqe_at(&qp->rq, qp->rq.done);
+
+	ASSERT(qp->rq.done != qp->rq.head); /* a message keeps its receive until it ends */
+	mem_acquire(e);
+	if (r->received + p->bytes > e->bytes) {
+		hca_recv_too_small(qp, p);
+		return false;
+	}
+	if (p->bytes && hca_sges_write(qp->recv_pd, hca_wqe_sges(e), e->sge_count, r->received,
+				       hca_packet_data(p), p->bytes)) {
+		hca_check_local_keys(qp, qp->recv_pd, e, IBV_ACCESS_LOCAL_WRITE, "receive");
+		hca_responder_fail_recv(qp, p, hca_bad_receive(qp), HCA_NAK_OPERATION);
+		return false;
+	}
+	os_trace_bytes("send.place", hca_qp_id(qp), hca_packet_data(p), p->bytes);
+	r->received += p->bytes;
+	if ((p->flags & HCA_INVALIDATE) && !hca_window_invalidate(qp, p->imm)) {
+		hca_responder_fail_invalidate(qp);
+		return false;
+	}
+	if (!(p->flags & HCA_LAST))
+		return true;
+	r->receiving = 0;
+	return hca_responder_received(qp, p, r->received);
+}
+
 static void hca_responder_send(struct hca_qp *qp, const struct hca_packet *p)
 {
 	struct hca_responder *r = &qp->resp;
@@ -164,31 +193,8 @@ static void hca_responder_send(struct hca_qp *qp, const struct hca_packet *p)
 		hca_responder_refuse(qp, p, HCA_NAK_INVALID);
 		return;
 	}
-	struct hca_wqe *e = hca_wqe_at(&qp->rq, qp->rq.done);
-
-	mem_acquire(e);
-	if (r->received + p->bytes > e->bytes) {
-		hca_recv_too_small(qp, p);
-		return;
-	}
-	if (p->bytes && hca_sges_write(qp->recv_pd, hca_wqe_sges(e), e->sge_count, r->received,
-				       hca_packet_data(p), p->bytes)) {
-		hca_check_local_keys(qp, qp->recv_pd, e, IBV_ACCESS_LOCAL_WRITE, "receive");
-		hca_responder_fail_recv(qp, p, hca_bad_receive(qp), HCA_NAK_OPERATION);
-		return;
-	}
-	os_trace_bytes("send.place", hca_qp_id(qp), hca_packet_data(p), p->bytes);
-	r->received += p->bytes;
-	if ((p->flags & HCA_INVALIDATE) && !hca_window_invalidate(qp, p->imm)) {
-		hca_responder_fail_invalidate(qp);
-		return;
-	}
-	if (p->flags & HCA_LAST) {
-		r->receiving = 0;
-		if (!hca_responder_received(qp, p, r->received))
-			return;
-	}
-	hca_responder_done(qp, p);
+	if (hca_responder_place(qp, p))
+		hca_responder_done(qp, p);
 }
 
 /* Executes a READ. Also for a duplicate, which returns the memory's current contents. */

@@ -59,6 +59,9 @@ void hca_responder_request(struct hca_qp *qp, const struct hca_packet *p);
 void hca_request_count(struct hca_qp *qp, const struct hca_packet *p);
 /* Posts IBV_EVENT_COMM_EST for the first packet in RTR. */
 void hca_responder_established(struct hca_qp *qp);
+/* Writes a SEND's packet into its receive, and completes the receive if the packet is the last.
+ * False: the receive failed. */
+bool hca_responder_place(struct hca_qp *qp, const struct hca_packet *p);
 /* Completes the receive of a whole message, unless a fault changes it. False: it failed. */
 bool hca_responder_received(struct hca_qp *qp, const struct hca_packet *p, uint64_t bytes);
 /* Fails the receive at fault: its completion reports the error. */

@@ -174,37 +174,12 @@ static void hca_uc_write(struct hca_qp *qp, const struct hca_packet *p)
 
 static void hca_uc_send(struct hca_qp *qp, const struct hca_packet *p)
 {
-	struct hca_responder *r = &qp->resp;
-
 	if ((p->flags & HCA_FIRST) && !hca_uc_has_receive(qp)) {
 		hca_uc_drop(qp);
 		return;
 	}
-	r->receiving = 1;
-	struct hca_wqe *e = hca_wqe_at(&qp->rq, qp->rq.done);
-
-	ASSERT(qp->rq.done != qp->rq.head); /* a message keeps its receive until it ends */
-
-	mem_acquire(e);
-	if (r->received + p->bytes > e->bytes) {
-		hca_recv_too_small(qp, p);
-		return;
-	}
-	if (p->bytes && hca_sges_write(qp->recv_pd, hca_wqe_sges(e), e->sge_count, r->received,
-				       hca_packet_data(p), p->bytes)) {
-		hca_responder_fail_recv(qp, p, hca_bad_receive(qp), HCA_NAK_OPERATION);
-		return;
-	}
-	os_trace_bytes("send.place", hca_qp_id(qp), hca_packet_data(p), p->bytes);
-	r->received += p->bytes;
-	if ((p->flags & HCA_INVALIDATE) && !hca_window_invalidate(qp, p->imm)) {
-		hca_responder_fail_invalidate(qp);
-		return;
-	}
-	if (p->flags & HCA_LAST) {
-		r->receiving = 0;
-		hca_responder_received(qp, p, r->received);
-	}
+	qp->resp.receiving = 1;
+	(void)hca_responder_place(qp, p); /* this side sends no answer */
 }
 
 void hca_recv_too_small(struct hca_qp *qp, const struct hca_packet *p)

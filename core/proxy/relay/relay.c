@@ -121,15 +121,10 @@ static ncclResult_t relay_area_make(const struct ncclComm *comm, struct relay *r
 
 static struct wait relay_wait(const struct relay *r, const void *on, uint8_t bytes, const char *why)
 {
-	return (struct wait){
-		.on = on,
-		.mask = WAIT_MASK_ALL,
-		.kind = WAIT_NE,
-		.bytes = bytes,
-		.idle = true,
-		.why = why,
-		.from = {.rank = r->user, .channel = -1, .step = -1, .object = "main"},
-	};
+	struct wait w = wait_word(on, bytes, WAIT_NE, 0, why, wait_by(r->user, -1, "main"));
+
+	w.idle = true;
+	return w;
 }
 
 static void relay_init(struct relay *r, struct ncclComm *comm)
@@ -405,17 +400,9 @@ static void relay_users_leave(struct ncclComm *comm)
 
 static void relay_progress_end(struct relay *r)
 {
-	const struct wait w = {
-		.on = &r->progress_done,
-		.mask = WAIT_MASK_ALL,
-		.kind = WAIT_NE,
-		.bytes = 4,
-		.why = "the proxy to let go of a relay",
-		.from = {.rank = r->state.comm->rank,
-			 .channel = -1,
-			 .step = -1,
-			 .object = "proxy progress"},
-	};
+	const struct wait w =
+		wait_word(&r->progress_done, 4, WAIT_NE, 0, "the proxy to let go of a relay",
+			  wait_by(r->state.comm->rank, -1, "proxy progress"));
 
 	shared_store_u32(&r->state.closing, 1, SHARED_RELEASE);
 	while (!shared_load_u32(&r->progress_done, SHARED_ACQUIRE))

@@ -256,15 +256,10 @@ static ncclResult_t relay_board_serve(struct ncclComm *comm)
 	if (rc || !post->serves)
 		return rc;
 	st->comm = comm;
-	st->knock_wait = (struct wait){
-		.on = &post->knocks,
-		.mask = WAIT_MASK_ALL,
-		.kind = WAIT_NE,
-		.bytes = 4,
-		.idle = true,
-		.why = "ranks that begin to send messages through this one",
-		.from = {.rank = -1, .channel = -1, .step = -1},
-	};
+	st->knock_wait = wait_word(&post->knocks, 4, WAIT_NE, 0,
+				   "ranks that begin to send messages through this one",
+				   wait_by(-1, -1, NULL));
+	st->knock_wait.idle = true;
 	call.proxy = comm->proxy;
 	rc = proxy_call_run(&call, PROXY_BOARD);
 	if (rc)

@@ -22,15 +22,8 @@
 
 static struct wait relay_wait_for(const struct relay_use *use, const shared_u32 *on, uint64_t want)
 {
-	return (struct wait){
-		.on = on,
-		.want = want,
-		.mask = WAIT_MASK_ALL,
-		.kind = WAIT_EQ,
-		.bytes = 4,
-		.why = "the relay's proxy to answer",
-		.from = {.rank = use->rank, .channel = -1, .step = -1, .object = "proxy service"},
-	};
+	return wait_word(on, 4, WAIT_EQ, want, "the relay's proxy to answer",
+			 wait_by(use->rank, -1, "proxy service"));
 }
 
 /* Tests whether the relay has received the last request. ncclInProgress: not yet, and *w is set. */
@@ -95,17 +88,9 @@ static ncclResult_t relay_knock(struct ncclComm *comm, int32_t local)
 	shared_store_u32(&k->knocked, 1, SHARED_RELEASE);
 	shared_add_u32(&post->knocks, 1, SHARED_RELEASE);
 	while (!rc && shared_load_u32(&k->answer, SHARED_ACQUIRE) == RELAY_KNOCK_NONE) {
-		w[0] = (struct wait){
-			.on = &k->answer,
-			.mask = WAIT_MASK_ALL,
-			.kind = WAIT_NE,
-			.bytes = 4,
-			.why = "another rank's proxy to make an area to send through it",
-			.from = {.rank = comm->local_to_rank[local],
-				 .channel = -1,
-				 .step = -1,
-				 .object = "proxy service"},
-		};
+		w[0] = wait_word(&k->answer, 4, WAIT_NE, 0,
+				 "another rank's proxy to make an area to send through it",
+				 wait_by(comm->local_to_rank[local], -1, "proxy service"));
 		rc = bootstrap_wait_beside(comm->bootstrap, w, 1);
 	}
 	if (rc || shared_load_u32(&k->answer, SHARED_ACQUIRE) == RELAY_KNOCK_MADE)
@@ -363,15 +348,9 @@ static bool relay_may_send(struct relay_use *use)
 static void relay_drain(struct relay_use *use)
 {
 	const uint64_t end_ns = os_now_ns() + RELAY_DRAIN_NS;
-	struct wait w = {
-		.on = &use->area->ops_done,
-		.want = use->ops,
-		.mask = WAIT_MASK_ALL,
-		.kind = WAIT_GE,
-		.bytes = 8,
-		.why = "the relay to send this rank's operations",
-		.from = {.rank = use->rank, .channel = -1, .step = -1, .object = "proxy progress"},
-	};
+	struct wait w = wait_word(&use->area->ops_done, 8, WAIT_GE, use->ops,
+				  "the relay to send this rank's operations",
+				  wait_by(use->rank, -1, "proxy progress"));
 
 	do {
 		w.deadline_ns = os_now_ns() + RELAY_DRAIN_LOOK_NS;

@@ -15,6 +15,7 @@
 
 #include "core/base/log.h"
 #include "core/base/xml.h"
+#include "core/os/os_grow.h"
 #include "core/topo/topo_internal.h"
 
 #define TOPO_MAX_HOPS (4 * XML_MAX_DEPTH + 8) /* up and down two trees, and a detour */
@@ -85,20 +86,11 @@ static bool topo_walk_is_better(const struct topo_system *sys, const struct topo
 
 static ncclResult_t topo_walk_step_add(struct topo_walk *w, const struct topo_step *step)
 {
-	if (w->steps == w->step_room) {
-		int32_t room = MAX_OF(2 * w->step_room, 1024);
-		struct topo_step *more = os_alloc((size_t)room * sizeof *more, "topology walk");
-
-		if (!more) {
-			WARN("out of memory for a walk of %d steps over %d nodes", room,
-			     w->sys->nnodes);
-			return ncclSystemError;
-		}
-		if (w->steps && ALWAYS(w->step))
-			memcpy(more, w->step, (size_t)w->steps * sizeof *more);
-		os_free(w->step);
-		w->step = more;
-		w->step_room = room;
+	if (w->steps == w->step_room &&
+	    !OS_GROW(w->step, w->steps, w->step_room, 1024, "topology walk")) {
+		WARN("out of memory for a walk of %d steps over %d nodes", w->steps + 1,
+		     w->sys->nnodes);
+		return ncclSystemError;
 	}
 	w->step[w->steps++] = *step;
 	return ncclSuccess;
@@ -181,18 +173,10 @@ static ncclResult_t topo_walk_reserve(struct topo_walk *w)
 	int32_t used = w->sys->nhops;
 	if (used + 2 * TOPO_MAX_HOPS <= w->hop_room)
 		return ncclSuccess;
-	int32_t room = MAX_OF(w->hop_room * 2, 2048);
-	uint16_t *more = os_alloc((size_t)room * sizeof *more, "topology hops");
-	if (!more) {
-		WARN("out of memory for the hops of %d paths", w->sys->nends * w->sys->nends);
-		return ncclSystemError;
-	}
-	if (used && ALWAYS(w->hop))
-		memcpy(more, w->hop, (size_t)used * sizeof *more);
-	os_free(w->hop);
-	w->hop = more;
-	w->hop_room = room;
-	return ncclSuccess;
+	if (OS_GROW(w->hop, used, w->hop_room, 2048, "topology hops"))
+		return ncclSuccess;
+	WARN("out of memory for the hops of %d paths", w->sys->nends * w->sys->nends);
+	return ncclSystemError;
 }
 
 static struct topo_path *topo_path_of(struct topo_system *sys, int32_t from, int32_t to)

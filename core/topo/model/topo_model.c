@@ -4,6 +4,7 @@
 
 #include "core/base/log.h"
 #include "core/base/pci_address.h"
+#include "core/os/os_grow.h"
 #include "core/topo/topo_internal.h"
 
 void topo_model_fini(struct topo_model *m)
@@ -13,21 +14,13 @@ void topo_model_fini(struct topo_model *m)
 	memset(m, 0, sizeof *m);
 }
 
-/* Doubles an os_alloc array. */
-static void *topo_model_grow(void *old, int32_t count, int32_t *room, size_t size)
-{
-	int32_t more = *room ? *room * 2 : 64;
-	void *p = os_alloc((size_t)more * size, "topology model");
-	if (!p) {
-		WARN("out of memory for a topology model of %d entries", more);
-		return NULL;
-	}
-	if (count)
-		memcpy(p, old, (size_t)count * size);
-	os_free(old);
-	*room = more;
-	return p;
-}
+#define TOPO_MODEL_GROW(array, count, room)                                                        \
+	({                                                                                         \
+		bool grown_ = OS_GROW(array, count, room, 64, "topology model");                   \
+		if (!grown_)                                                                       \
+			WARN("out of memory for a topology model of %d entries", (count) + 1);     \
+		grown_;                                                                            \
+	})
 
 int32_t topo_model_node(struct topo_model *m, enum topo_node_type type, int32_t line)
 {
@@ -35,12 +28,8 @@ int32_t topo_model_node(struct topo_model *m, enum topo_node_type type, int32_t 
 		WARN("%s:%d: more than %d nodes", m->source, line, TOPO_MAX_NODES);
 		return TOPO_NO_NODE;
 	}
-	if (m->node_count == m->node_room) {
-		void *p = topo_model_grow(m->node, m->node_count, &m->node_room, sizeof *m->node);
-		if (!p)
-			return TOPO_NO_NODE;
-		m->node = p;
-	}
+	if (m->node_count == m->node_room && !TOPO_MODEL_GROW(m->node, m->node_count, m->node_room))
+		return TOPO_NO_NODE;
 	struct topo_node *n = &m->node[m->node_count];
 	memset(n, 0, sizeof *n);
 	n->type = (uint8_t)type;
@@ -81,12 +70,8 @@ ncclResult_t topo_model_link(struct topo_model *m, int32_t a, int32_t b, enum to
 		WARN("%s:%d: more than %d links", m->source, m->node[a].line, TOPO_MAX_EDGES);
 		return ncclInvalidUsage;
 	}
-	if (at == m->edge_room) {
-		void *p = topo_model_grow(m->edge, m->edge_count, &m->edge_room, sizeof *m->edge);
-		if (!p)
-			return ncclSystemError;
-		m->edge = p;
-	}
+	if (at == m->edge_room && !TOPO_MODEL_GROW(m->edge, m->edge_count, m->edge_room))
+		return ncclSystemError;
 	if (at == m->edge_count)
 		m->edge[m->edge_count++] =
 			(struct topo_link){.from = a, .to = b, .type = (uint8_t)type};

@@ -20,7 +20,7 @@ ncclResult_t collnet_irecv(void *recv_comm, const struct net_buffer *b, int n,
 {
 	struct collnet_group *g = ((const struct collnet_conn *)recv_comm)->group;
 	uint32_t at = (uint32_t)(g->posted % NET_MAX_REQUESTS);
-	const struct collnet_mr *mr = b->mr;
+	const struct net_plugin_mr *mr = b->mr;
 	struct collnet_op *op = &g->op[at];
 
 	ASSERT(n == 1);
@@ -50,7 +50,7 @@ static ncclResult_t collnet_call_reduce(struct collnet_group *g, struct collnet_
 	const struct collnet_plugin *p = g->of->plugin;
 	const ncclDataType_t type = (ncclDataType_t)b->type;
 	const ncclRedOp_t with = (ncclRedOp_t)b->op;
-	void *mr = ((const struct collnet_mr *)b->mr)->mr;
+	void *mr = ((const struct net_plugin_mr *)b->mr)->mr;
 
 	op->request = NULL;
 	if (p->version >= 9)
@@ -72,7 +72,7 @@ static ncclResult_t collnet_start(struct collnet_group *g, struct collnet_op *op
 					 "a reduction of %zu bytes in elements of %zu, expected at "
 					 "most %zu bytes",
 					 b->bytes, element, op->recv_bytes);
-	if (!((const struct collnet_mr *)b->mr)->gpu)
+	if (!((const struct net_plugin_mr *)b->mr)->gpu)
 		shared_note_read(b->data, b->bytes);
 	rc = collnet_call_reduce(g, op, b, b->bytes / element);
 	if (rc)
@@ -133,7 +133,7 @@ ncclResult_t collnet_iflush(void *recv_comm, void *data, size_t bytes, void *mr,
 		return ncclSuccess;
 	}
 	*op = (struct collnet_op){.bytes = bytes};
-	rc = g->of->plugin->abi->iflush(g->coll, data, size, ((struct collnet_mr *)mr)->mr,
+	rc = g->of->plugin->abi->iflush(g->coll, data, size, ((struct net_plugin_mr *)mr)->mr,
 					&op->request);
 	if (rc)
 		return plugin_end_failed(&g->end, "iflush", rc);
@@ -219,12 +219,7 @@ ncclResult_t collnet_check(void *net_comm, bool busy, struct wait *w)
 	struct collnet_group *g = ((const struct collnet_conn *)net_comm)->group;
 
 	(void)busy;
-	*w = (struct wait){
-		.on = g,
-		.want = os_event_seq(g),
-		.kind = WAIT_OBJECT,
-		.why = "a failure of the group",
-		.from = {.rank = g->end.peer, .channel = g->end.channel, .step = -1},
-	};
+	*w = wait_object(g, os_event_seq(g), "a failure of the group",
+			 wait_by(g->end.peer, g->end.channel, NULL));
 	return g->end.failed;
 }

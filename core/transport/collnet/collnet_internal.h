@@ -27,7 +27,7 @@
 #include "core/plugin/plugin_end.h"
 #include "core/transport/collnet/collnet.h"
 #include "core/transport/collnet/collnet_abi.h"
-#include "core/transport/net_plugin/net_plugin_props.h"
+#include "core/transport/net_plugin/net_plugin_mr.h"
 
 #define COLLNET_DEVICES     64 /* more devices than this are not used */
 #define COLLNET_PROBE_BYTES 4096
@@ -63,7 +63,7 @@ struct collnet_op {
 	void *request; /* of the plugin; NULL: a flush that is not needed */
 	void *recv;
 	void *recv_mr;
-	bool recv_gpu; /* the place is GPU memory */
+	bool recv_gpu;            /* the place is GPU memory */
 	size_t recv_bytes, bytes; /* of the place, and of the data */
 };
 
@@ -94,12 +94,6 @@ struct collnet_group {
 struct collnet_conn {
 	struct collnet_group *group;
 	bool is_send;
-};
-
-/* A registration. */
-struct collnet_mr {
-	void *mr; /* of the plugin; it may be NULL */
-	bool gpu; /* of GPU memory, whose accesses the GPU's double notes */
 };
 
 /* collnet_load.c: finds the table and the devices. A reason in `why` if that fails. */

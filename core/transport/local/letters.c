@@ -158,11 +158,7 @@ static ncclResult_t letters_take(struct ncclComm *comm, int32_t peer, const stru
 	*fd = rc ? -1 : letters_find(comm->letters, letter_what(peer, m));
 	if (rc || *fd >= 0)
 		return rc;
-	*w = (struct wait){.on = object,
-			   .want = seq,
-			   .kind = WAIT_OBJECT,
-			   .why = words->wait,
-			   .from = {peer, -1, -1, words->link}};
+	*w = wait_object(object, seq, words->wait, wait_by(peer, -1, words->link));
 	return ncclInProgress;
 }
 

@@ -135,6 +135,7 @@ struct net_abi_props_v12 {
 	int16_t rail, plane; /* NET_ABI_UNDEFINED: unknown */
 };
 DOPPEL_CHECK_SIZE(struct net_abi_props_v12, 128);
+DOPPEL_CHECK_OFFSET(struct net_abi_props_v12, devices, 64);
 DOPPEL_CHECK_OFFSET(struct net_abi_props_v12, max_p2p_bytes, 104);
 
 /* ---- hints ----------------------------------------------------------------------------------- */

@@ -9,78 +9,27 @@
 
 /* ---- registrations -------------------------------------------------------------------------- */
 
-/* ncclInvalidUsage: not possible as a dma-buf. An error of the plugin is logged at INFO. */
-static ncclResult_t net_plugin_reg_dmabuf(struct net_plugin_conn *c, void *data, size_t bytes,
-					  void **mr)
+static struct net_plugin_registrar net_plugin_registrar_of(struct net_plugin_conn *c)
 {
 	const struct net_abi *a = c->of->plugin->abi;
-	size_t offset;
-	ncclResult_t rc;
-	int fd;
 
-	if (!(c->dev->props.ptr_support & NET_ABI_DMABUF) || !a->reg_dmabuf ||
-	    !param_bool(PARAM_DMABUF_ENABLE) || mem_dmabuf(data, bytes, &fd, &offset))
-		return ncclInvalidUsage;
-	rc = a->reg_dmabuf(c->net_comm, data, bytes, NET_ABI_CUDA, offset, fd, mr);
-	os_descriptor_close(fd); /* the registration keeps the memory */
-	if (!rc)
-		return ncclSuccess;
-	INFO(LOG_INIT | LOG_NET, "NET/Plugin: rank %d: regMrDmaBuf of %s on %s returns %s",
-	     c->comm->rank, c->of->plugin->name, c->dev->props.name, plugin_result(rc));
-	return ncclInvalidUsage;
-}
-
-static ncclResult_t net_plugin_reg_gpu(struct net_plugin_conn *c, void *data, size_t bytes,
-				       void **mr)
-{
-	ncclResult_t rc = net_plugin_reg_dmabuf(c, data, bytes, mr);
-
-	if (!rc || !(c->dev->props.ptr_support & NET_ABI_CUDA))
-		return rc;
-	rc = c->of->plugin->abi->reg_mr(c->net_comm, data, bytes, NET_ABI_CUDA, mr);
-	if (!rc)
-		return ncclSuccess;
-	INFO(LOG_INIT | LOG_NET, "NET/Plugin: rank %d: regMr of %s on %s returns %s for GPU memory",
-	     c->comm->rank, c->of->plugin->name, c->dev->props.name, plugin_result(rc));
-	return ncclInvalidUsage;
+	return (struct net_plugin_registrar){&c->end,   &c->dev->props, c->net_comm,
+					     a->reg_mr, a->reg_dmabuf,  a->dereg_mr};
 }
 
 ncclResult_t net_plugin_reg_mr(void *net_comm, void *data, size_t bytes, enum net_memory where,
 			       void **mr)
 {
-	struct net_plugin_mr *r = os_alloc(sizeof *r, "registration of a net plugin");
-	struct net_plugin_conn *c = net_comm;
-	ncclResult_t rc;
+	const struct net_plugin_registrar g = net_plugin_registrar_of(net_comm);
 
-	*mr = NULL;
-	if (r)
-		r->gpu = where != NET_HOST;
-	if (!r) {
-		WARN("NET/Plugin: rank %d: no memory to register %zu bytes", c->comm->rank, bytes);
-		return ncclSystemError;
-	}
-	if (where != NET_HOST) {
-		rc = net_plugin_reg_gpu(c, data, bytes, &r->mr);
-	} else {
-		rc = c->of->plugin->abi->reg_mr(c->net_comm, data, bytes, NET_ABI_HOST, &r->mr);
-		if (rc)
-			rc = plugin_end_failed(&c->end, "regMr of host memory", rc);
-	}
-	if (rc)
-		os_free(r);
-	else
-		*mr = r;
-	return rc;
+	return net_plugin_mr_make(&g, data, bytes, where, mr);
 }
 
 ncclResult_t net_plugin_dereg_mr(void *net_comm, void *mr)
 {
-	struct net_plugin_conn *c = net_comm;
-	struct net_plugin_mr *r = mr;
-	ncclResult_t rc = c->of->plugin->abi->dereg_mr(c->net_comm, r->mr);
+	const struct net_plugin_registrar g = net_plugin_registrar_of(net_comm);
 
-	os_free(r);
-	return rc ? plugin_end_failed(&c->end, "deregMr", rc) : ncclSuccess;
+	return net_plugin_mr_free(&g, mr);
 }
 
 /* ---- requests ------------------------------------------------------------------------------- */
@@ -271,12 +220,7 @@ ncclResult_t net_plugin_check(void *net_comm, bool busy, struct wait *w)
 	struct net_plugin_conn *c = net_comm;
 
 	(void)busy;
-	*w = (struct wait){
-		.on = c,
-		.want = os_event_seq(c),
-		.kind = WAIT_OBJECT,
-		.why = "a failure of the connection",
-		.from = {.rank = c->who.peer, .channel = c->who.channel, .step = -1},
-	};
+	*w = wait_object(c, os_event_seq(c), "a failure of the connection",
+			 wait_by(c->who.peer, c->who.channel, NULL));
 	return ncclSuccess;
 }

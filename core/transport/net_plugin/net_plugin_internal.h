@@ -34,6 +34,7 @@
 #include "core/transport/base/net.h"
 #include "core/transport/net_plugin/net_abi.h"
 #include "core/transport/net_plugin/net_plugin.h"
+#include "core/transport/net_plugin/net_plugin_mr.h"
 #include "core/transport/net_plugin/net_plugin_props.h"
 
 #define NET_PLUGIN_FILE    "libnccl-net.so"
@@ -117,12 +118,6 @@ struct net_request {
 		size_t bytes;
 		bool gpu;
 	} part[NET_MAX_RECVS];
-};
-
-/* A registration. */
-struct net_plugin_mr {
-	void *mr; /* of the plugin; it may be NULL */
-	bool gpu; /* of GPU memory, whose accesses the GPU's double notes */
 };
 
 /* An end of a connection, also one that listens or connects. */

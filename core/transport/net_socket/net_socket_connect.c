@@ -75,16 +75,9 @@ ncclResult_t net_socket_hello_check(int32_t rank, int32_t peer, const struct net
 void net_socket_wait(const struct net_socket_conn *c, const struct net_socket_stream *s,
 		     const char *why, struct wait *w)
 {
-	*w = (struct wait){
-		.on = os_socket_object(s->fd),
-		.want = s->seq,
-		.kind = WAIT_OBJECT,
-		.why = why,
-		.from = {.rank = c->who.peer,
-			 .channel = c->who.channel,
-			 .step = -1,
-			 .object = c->ready ? "proxy progress" : "proxy service"},
-	};
+	*w = wait_object(os_socket_object(s->fd), s->seq, why,
+			 wait_by(c->who.peer, c->who.channel,
+				 c->ready ? "proxy progress" : "proxy service"));
 }
 
 static struct net_socket_conn *net_socket_conn_make(struct ncclComm *comm,
@@ -155,14 +148,9 @@ void net_socket_close(void *net_comm)
 /* Waits before the next attempt. */
 static ncclResult_t net_socket_pause(struct net_socket_conn *c, struct wait *w)
 {
-	*w = (struct wait){
-		.on = c,
-		.want = os_event_seq(c),
-		.kind = WAIT_OBJECT,
-		.why = "to try again to connect",
-		.from = {.rank = c->who.peer, .channel = c->who.channel, .step = -1},
-		.deadline_ns = c->again_at_ns,
-	};
+	*w = wait_object(c, os_event_seq(c), "to try again to connect",
+			 wait_by(c->who.peer, c->who.channel, NULL));
+	w->deadline_ns = c->again_at_ns;
 	return ncclInProgress;
 }
 

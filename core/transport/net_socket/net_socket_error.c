@@ -155,17 +155,9 @@ ncclResult_t net_socket_check(void *net_comm, bool busy, struct wait *w)
 		return ncclRemoteError;
 	object = os_socket_object(c->control.fd);
 	seq = os_event_seq(object);
-	*w = (struct wait){
-		.on = object,
-		.want = seq,
-		.kind = WAIT_OBJECT,
-		.idle = true,
-		.why = "a notice of failure",
-		.from = {.rank = c->who.peer,
-			 .channel = c->who.channel,
-			 .step = -1,
-			 .object = "proxy progress"},
-	};
+	*w = wait_object(object, seq, "a notice of failure",
+			 wait_by(c->who.peer, c->who.channel, "proxy progress"));
+	w->idle = true;
 	/* Not a system call in each idle pass: only after an event, and at long intervals. */
 	if (!c->peer_gone && (seq != c->checked_seq || now >= c->check_at_ns)) {
 		c->checked_seq = seq;

@@ -63,34 +63,17 @@ int net_socket_lane_run(struct net_socket_conn *c, struct net_socket_lane *lane)
 static struct wait net_socket_given_wait(const struct net_socket_conn *c,
 					 const struct net_socket_lane *lane)
 {
-	return (struct wait){
-		.on = &lane->given,
-		.want = lane->taken,
-		.mask = WAIT_MASK_ALL,
-		.kind = WAIT_NE,
-		.bytes = 8,
-		.why = "a part of a message to move",
-		.from = {.rank = c->comm->rank,
-			 .channel = c->who.channel,
-			 .step = -1,
-			 .object = "proxy progress"},
-	};
+	return wait_word(&lane->given, 8, WAIT_NE, lane->taken, "a part of a message to move",
+			 wait_by(c->comm->rank, c->who.channel, "proxy progress"));
 }
 
 static struct wait net_socket_stop_wait(const struct net_socket_conn *c)
 {
-	return (struct wait){
-		.on = &c->stop,
-		.mask = WAIT_MASK_ALL,
-		.kind = WAIT_NE,
-		.bytes = 4,
-		.idle = true,
-		.why = "the connection to close",
-		.from = {.rank = c->comm->rank,
-			 .channel = c->who.channel,
-			 .step = -1,
-			 .object = "proxy service"},
-	};
+	struct wait w = wait_word(&c->stop, 4, WAIT_NE, 0, "the connection to close",
+				  wait_by(c->comm->rank, c->who.channel, "proxy service"));
+
+	w.idle = true;
+	return w;
 }
 
 static void net_socket_lane_fail(struct net_socket_conn *c, struct net_socket_lane *lane, int error)

@@ -18,27 +18,16 @@ void net_verbs_wait_socket(int fd, int32_t peer, int32_t channel, const char *wh
 {
 	const void *object = os_socket_object(fd);
 
-	*w = (struct wait){
-		.on = object,
-		.want = os_event_seq(object),
-		.kind = WAIT_OBJECT,
-		.why = why,
-		.from = {.rank = peer, .channel = channel, .step = -1, .object = "proxy service"},
-	};
+	*w = wait_object(object, os_event_seq(object), why,
+			 wait_by(peer, channel, "proxy service"));
 }
 
 /* Waits before the next attempt. */
 static ncclResult_t net_verbs_pause(struct net_verbs_conn *c, uint64_t ns, const char *why,
 				    struct wait *w)
 {
-	*w = (struct wait){
-		.on = c,
-		.want = os_event_seq(c),
-		.kind = WAIT_OBJECT,
-		.why = why,
-		.from = {.rank = c->who.peer, .channel = c->who.channel, .step = -1},
-		.deadline_ns = os_now_ns() + ns,
-	};
+	*w = wait_object(c, os_event_seq(c), why, wait_by(c->who.peer, c->who.channel, NULL));
+	w->deadline_ns = os_now_ns() + ns;
 	c->check_at_ns = w->deadline_ns;
 	return ncclInProgress;
 }

@@ -40,16 +40,7 @@ static uint32_t net_verbs_leg_to_come(const struct net_verbs_conn *c, const stru
 void net_verbs_wait_cq(const struct net_verbs_conn *c, uint32_t leg, uint64_t seq, const char *why,
 		       struct wait *w)
 {
-	*w = (struct wait){
-		.on = c->leg[leg].cq,
-		.want = seq,
-		.kind = WAIT_OBJECT,
-		.why = why,
-		.from = {.rank = c->who.peer,
-			 .channel = c->who.channel,
-			 .step = -1,
-			 .object = "hca"},
-	};
+	*w = wait_object(c->leg[leg].cq, seq, why, wait_by(c->who.peer, c->who.channel, "hca"));
 }
 
 void net_verbs_expect(const struct net_verbs_conn *c, struct net_request *r, uint64_t message)

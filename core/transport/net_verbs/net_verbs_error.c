@@ -457,17 +457,9 @@ ncclResult_t net_verbs_check(void *net_comm, bool busy, struct wait *w)
 	uint64_t seq = os_event_seq(object), now = os_now_ns();
 	ncclResult_t rc = ncclSuccess;
 
-	*w = (struct wait){
-		.on = object,
-		.want = seq,
-		.kind = WAIT_OBJECT,
-		.idle = true,
-		.why = "a notice of failure",
-		.from = {.rank = c->who.peer,
-			 .channel = c->who.channel,
-			 .step = -1,
-			 .object = "proxy progress"},
-	};
+	*w = wait_object(object, seq, "a notice of failure",
+			 wait_by(c->who.peer, c->who.channel, "proxy progress"));
+	w->idle = true;
 	rc = net_verbs_alive(c);
 	if (rc)
 		return rc;

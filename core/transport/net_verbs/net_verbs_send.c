@@ -25,18 +25,8 @@ static bool net_verbs_entry_is_there(const struct net_verbs_conn *c,
 	if (shared_load_u64(&entry->turn, SHARED_ACQUIRE) == turn)
 		return true;
 	OS_PROBE("net.send_not_cleared", "a send has no receive at the other end yet", true);
-	*w = (struct wait){
-		.on = &entry->turn,
-		.want = turn,
-		.mask = WAIT_MASK_ALL,
-		.kind = WAIT_EQ,
-		.bytes = 8,
-		.why = "the receiver to clear a send",
-		.from = {.rank = c->who.peer,
-			 .channel = c->who.channel,
-			 .step = -1,
-			 .object = "proxy recv"},
-	};
+	*w = wait_word(&entry->turn, 8, WAIT_EQ, turn, "the receiver to clear a send",
+		       wait_by(c->who.peer, c->who.channel, "proxy recv"));
 	return false;
 }
 
@@ -78,16 +68,8 @@ static ncclResult_t net_verbs_wait_turn(struct net_verbs_conn *c, struct wait *w
 {
 	OS_PROBE("net.send_behind_another",
 		 "a send waits for a send of another tag, which is for an earlier receive", true);
-	*w = (struct wait){
-		.on = &c->gather,
-		.want = os_event_seq(&c->gather),
-		.kind = WAIT_OBJECT,
-		.why = "the sends for an earlier receive",
-		.from = {.rank = c->comm->rank,
-			 .channel = c->who.channel,
-			 .step = -1,
-			 .object = "proxy send"},
-	};
+	*w = wait_object(&c->gather, os_event_seq(&c->gather), "the sends for an earlier receive",
+			 wait_by(c->comm->rank, c->who.channel, "proxy send"));
 	return ncclSuccess;
 }
 

@@ -19,8 +19,7 @@
 #define EXEC_MACHINE "h100-8nic"
 
 enum {
-	EXEC_MACHINE_KEY = 256,
-	EXEC_HOSTS,
+	EXEC_HOSTS = 0x200,
 	EXEC_PROCESSES_PER_HOST,
 	EXEC_PROCS,
 	EXEC_ENGINE,
@@ -34,7 +33,7 @@ enum {
 };
 
 static const struct argp_option exec_argp_options[] = {
-	{"machine", EXEC_MACHINE_KEY, "XML", 0,
+	{"machine", OPTION_MACHINE, "XML", 0,
 	 "a machine that comes with Doppel, or a topology file (default: DOPPEL_MACHINE, "
 	 "else " EXEC_MACHINE ")",
 	 0},
@@ -141,7 +140,7 @@ static error_t exec_parse(int key, char *arg, struct argp_state *state)
 
 	cli_take(state, exec_argp_options, NULL, key, arg);
 	switch (key) {
-	case EXEC_MACHINE_KEY:
+	case OPTION_MACHINE:
 		exec_set_machine(arg, state);
 		return 0;
 	case EXEC_HOSTS:
@@ -252,18 +251,12 @@ static int exec_job(int argc, char **argv, const struct exec *e)
 	return rc < 0 ? SIM_USAGE : rc == ENOENT ? EXEC_NOT_FOUND : EXEC_CANNOT_RUN;
 }
 
-static char *exec_help(int key, const char *text, void *input)
-{
-	(void)input;
-	return key == EXEC_MACHINE_KEY && text ? cli_machines_help(text) : (char *)text;
-}
-
 int cli_exec(int argc, char **argv)
 {
 	static const struct argp argp = {
 		.options = exec_argp_options,
 		.parser = exec_parse,
-		.help_filter = exec_help,
+		.help_filter = cli_machine_help,
 		.args_doc = "PROGRAM [ARGUMENTS...]",
 		.doc = "Runs a program that is linked with libnccl.so.2 and libcudart.so of this "
 		       "installation on the GPUs of a machine that need not exist. At its exit the "

@@ -9,6 +9,7 @@
 #include "core/base/macros.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/environment.h"
+#include "sim/cli/options.h"
 #include "sim/cli/rules.h"
 #include "sim/engine/sim.h"
 #include "sim/lab/explore/exhaust.h"
@@ -22,7 +23,6 @@ enum exhaust_key {
 	EXHAUST_SITE,
 	EXHAUST_SEED,
 	EXHAUST_K,
-	EXHAUST_MACHINE,
 	EXHAUST_HOSTS,
 	EXHAUST_GPUS,
 	EXHAUST_RANKS_PER_PROC,
@@ -65,7 +65,7 @@ static const struct argp_option exhaust_options[] = {
 	{"k", EXHAUST_K, "K", 0, "one run, in this process: prints its output, works under gdb", 1},
 	{"collective", EXHAUST_COLLECTIVE, "NAME", 0,
 	 "collective that the ranks run (default all_reduce)", 2},
-	{"machine", EXHAUST_MACHINE, "XML[,XML...]", 0,
+	{"machine", OPTION_MACHINE, "XML[,XML...]", 0,
 	 "one of Doppel's machines, or a topology file (default: DOPPEL_MACHINE, else h100-8nic); "
 	 "host i has the i-th of several, cyclically",
 	 2},
@@ -99,30 +99,6 @@ static void exhaust_parse_class(struct exhaust_config *c, const char *arg, struc
 			   "all",
 			   arg);
 	c->classes = state->arg_num ? c->classes | classes : classes;
-}
-
-/* Parses the number of the option with that key. */
-static uint64_t exhaust_number(struct argp_state *state, int key, const char *arg, uint64_t least,
-			       uint64_t most)
-{
-	const struct argp_option *o = exhaust_options;
-	uint64_t v = 0;
-	for (; o->key != key; o++)
-		ASSERT(o->name); /* {0} ends the table: the key is before it */
-	if (!cli_parse_u64(arg, &v) || v < least || v > most)
-		argp_error(state, "--%s %s: expected a number from %" PRIu64 " to %" PRIu64,
-			   o->name, arg, least, most);
-	return v;
-}
-
-static void exhaust_parse_collective(struct exhaust_config *c, const char *arg,
-				     struct argp_state *state)
-{
-	c->collective = lab_collective_find(arg, strlen(arg));
-	if (!c->collective)
-		argp_error(state,
-			   "--collective %s: unknown collective; did you mean %s? there are: %s",
-			   arg, lab_collective_nearest(arg, strlen(arg)), lab_collective_names());
 }
 
 static void exhaust_parse_stage(struct exhaust_config *c, const char *arg, struct argp_state *state)
@@ -208,23 +184,23 @@ static error_t exhaust_parse(int key, char *arg, struct argp_state *state)
 		exhaust_parse_stage(c, arg, state);
 		return 0;
 	case EXHAUST_STRIDE:
-		c->stride = exhaust_number(state, key, arg, 1, 1u << 30);
+		c->stride = cli_number(state, "--stride", arg, 1, 1u << 30);
 		return 0;
 	case EXHAUST_K:
 		c->in_process = true;
-		c->first = exhaust_number(state, key, arg, 1, UINT64_MAX);
+		c->first = cli_number(state, "--k", arg, 1, UINT64_MAX);
 		return 0;
 	case EXHAUST_FIRST:
-		c->first = exhaust_number(state, key, arg, 1, UINT64_MAX);
+		c->first = cli_number(state, "--first", arg, 1, UINT64_MAX);
 		return 0;
 	case EXHAUST_MOST:
-		c->most = exhaust_number(state, key, arg, 1, UINT64_MAX);
+		c->most = cli_number(state, "--most", arg, 1, UINT64_MAX);
 		return 0;
 	case EXHAUST_RANK:
-		c->rank = (int32_t)exhaust_number(state, key, arg, 0, 63);
+		c->rank = (int32_t)cli_number(state, "--rank", arg, 0, 63);
 		return 0;
 	case EXHAUST_COLLECTIVE:
-		exhaust_parse_collective(c, arg, state);
+		c->collective = cli_collective_find("--collective: ", arg, state);
 		return 0;
 	case EXHAUST_ENV:
 		exhaust_parse_env(c, arg, state);
@@ -236,19 +212,19 @@ static error_t exhaust_parse(int key, char *arg, struct argp_state *state)
 		c->task = arg;
 		return 0;
 	case EXHAUST_SEED:
-		c->seed = exhaust_number(state, key, arg, 0, UINT64_MAX);
+		c->seed = cli_number(state, "--seed", arg, 0, UINT64_MAX);
 		return 0;
-	case EXHAUST_MACHINE:
+	case OPTION_MACHINE:
 		c->machine = arg;
 		return 0;
 	case EXHAUST_HOSTS:
-		c->hosts = (uint32_t)exhaust_number(state, key, arg, 1, 8);
+		c->hosts = (uint32_t)cli_number(state, "--hosts", arg, 1, 8);
 		return 0;
 	case EXHAUST_GPUS:
-		c->gpus = (uint32_t)exhaust_number(state, key, arg, 1, 8);
+		c->gpus = (uint32_t)cli_number(state, "--gpus", arg, 1, 8);
 		return 0;
 	case EXHAUST_RANKS_PER_PROC:
-		c->ranks_per_proc = (uint32_t)exhaust_number(state, key, arg, 1, 8);
+		c->ranks_per_proc = (uint32_t)cli_number(state, "--ranks-per-process", arg, 1, 8);
 		return 0;
 	case ARGP_KEY_ARG:
 		exhaust_parse_class(c, arg, state);
@@ -276,18 +252,12 @@ static bool exhaust_check(const struct exhaust_config *c)
 	       cli_machines_fit(c->machine);
 }
 
-static char *exhaust_help(int key, const char *text, void *input)
-{
-	(void)input;
-	return key == EXHAUST_MACHINE && text ? cli_machines_help(text) : (char *)text;
-}
-
 int cli_exhaust(int argc, char **argv)
 {
 	static const struct argp argp = {
 		.options = exhaust_options,
 		.parser = exhaust_parse,
-		.help_filter = exhaust_help,
+		.help_filter = cli_machine_help,
 		.args_doc = "[alloc|verbs|cuda|socket|shm|file|kill|abort|all...]",
 		.doc = "Fails the k-th call of each kind, for every k until there are no more: the "
 		       "k-th call alone, and all calls from the k-th on. Kills and aborts each "

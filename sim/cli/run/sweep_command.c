@@ -109,17 +109,6 @@ static const struct cli_rule sweep_rules[] = {
 	{CLI_NEEDS, OPTION_ENV_ODD, {OPTION_FIXED}, NULL},
 };
 
-static uint64_t sweep_number(struct argp_state *state, const char *option, const char *arg,
-			     uint64_t least, uint64_t most)
-{
-	uint64_t v = 0;
-
-	if (!cli_parse_u64(arg, &v) || v < least || v > most)
-		argp_error(state, "%s %s: expected a number from %" PRIu64 " to %" PRIu64, option,
-			   arg, least, most);
-	return v;
-}
-
 static uint64_t sweep_seconds(struct argp_state *state, const char *option, const char *arg)
 {
 	uint64_t ns = 0;
@@ -158,7 +147,7 @@ static void sweep_parse_seed_from(struct sweep_options *o, const char *arg,
 		memcpy(digits + 2, arg, 15);
 		arg = digits;
 	}
-	o->sweep.first = sweep_number(state, "--seed-from", arg, 0, UINT64_MAX >> 1);
+	o->sweep.first = cli_number(state, "--seed-from", arg, 0, UINT64_MAX >> 1);
 }
 
 static error_t sweep_parse(int key, char *arg, struct argp_state *state)
@@ -175,7 +164,7 @@ static error_t sweep_parse(int key, char *arg, struct argp_state *state)
 		sweep_parse_seeds(o, arg, state);
 		return 0;
 	case SWEEP_COUNT:
-		c->count = sweep_number(state, "--count", arg, 1, 1ull << 40);
+		c->count = cli_number(state, "--count", arg, 1, 1ull << 40);
 		o->counted = true;
 		return 0;
 	case SWEEP_TIME:
@@ -185,7 +174,7 @@ static error_t sweep_parse(int key, char *arg, struct argp_state *state)
 		sweep_parse_seed_from(o, arg, state);
 		return 0;
 	case 'j':
-		c->jobs = (uint32_t)sweep_number(state, "-j", arg, 1, 256);
+		c->jobs = (uint32_t)cli_number(state, "-j", arg, 1, 256);
 		return 0;
 	case SWEEP_SWARM:
 		if (strcmp(arg, "default"))
@@ -200,14 +189,13 @@ static error_t sweep_parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--swarm-faults %s: expected some, none or always", arg);
 		return 0;
 	case SWEEP_MAX_FAILURES:
-		c->max_failures =
-			(uint32_t)sweep_number(state, "--max-failures", arg, 0, UINT32_MAX);
+		c->max_failures = (uint32_t)cli_number(state, "--max-failures", arg, 0, UINT32_MAX);
 		return 0;
 	case SWEEP_SEED_LIMIT:
 		c->seed_limit_ns = sweep_seconds(state, "--seed-limit", arg);
 		return 0;
 	case SWEEP_TWICE:
-		c->twice_one_of = (uint32_t)sweep_number(state, "--twice", arg, 0, UINT32_MAX);
+		c->twice_one_of = (uint32_t)cli_number(state, "--twice", arg, 0, UINT32_MAX);
 		return 0;
 	case SWEEP_JSON:
 		o->json = arg;

@@ -290,18 +290,12 @@ static int tune_run(const struct tune_options *o, const struct world_machine *m)
 	return SIM_PASS;
 }
 
-static char *tune_help(int key, const char *text, void *input)
-{
-	(void)input;
-	return key == OPTION_MACHINE && text ? cli_machines_help(text) : (char *)text;
-}
-
 int cli_tune(int argc, char **argv)
 {
 	static const struct argp argp = {
 		.options = tune_argp_options,
 		.parser = tune_parse,
-		.help_filter = tune_help,
+		.help_filter = cli_machine_help,
 		.args_doc = "[COLLECTIVE...]",
 		.doc = "Prints for each size how long each program (an algorithm with a protocol) "
 		       "takes "

@@ -25,30 +25,20 @@ _Static_assert(FAMILY_COUNT * sizeof(int32_t) <= LAB_STAGING_BYTES, "a reduction
 
 static void family_wrong(struct family *f, const char *what, int64_t got, int64_t want)
 {
-	struct lab_rank *me = f->me;
-
-	os_mutex_lock(&me->run->lock);
-	me->run->wrong++;
-	os_mutex_unlock(&me->run->lock);
-	sim_note_failure(SIM_WRONG_RESULT, "correctness", me->rank,
-			 "rank %d: family %llu: %s is %lld, expected %lld", me->rank,
-			 (unsigned long long)f->round, what, (long long)got, (long long)want);
+	lab_judge(f->me, SIM_WRONG_RESULT, "correctness", "family %llu: %s is %lld, expected %lld",
+		  (unsigned long long)f->round, what, (long long)got, (long long)want);
 }
 
 void family_report(struct family *f, const char *fmt, ...)
 {
-	struct lab_rank *me = f->me;
 	char text[200];
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	sim_note_failure(SIM_ERROR, "error-class", me->rank, "rank %d: family %llu: %s", me->rank,
-			 (unsigned long long)f->round, text);
-	fprintf(stderr, "doppel: rank %d: family %llu: %s\n", me->rank,
-		(unsigned long long)f->round, text);
-	me->run->judged = SIM_ERROR;
+	lab_judge(f->me, SIM_ERROR, "error-class", "family %llu: %s", (unsigned long long)f->round,
+		  text);
 }
 
 bool family_cuda(struct family *f, int error)

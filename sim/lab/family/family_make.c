@@ -11,15 +11,9 @@ static ncclResult_t family_grow(struct family *f, const struct family_step *s, n
 				ncclComm_t *child, ncclConfig_t *config)
 {
 	struct lab_rank *me = f->me;
-	const struct wait w = {
-		.on = &f->id->ready,
-		.bytes = 8,
-		.kind = WAIT_EQ,
-		.mask = WAIT_MASK_ALL,
-		.want = s->ready,
-		.why = "harness: the unique id of a communicator that grows",
-		.from = {.rank = s->parent.rank[s->asks], .channel = -1, .step = -1},
-	};
+	const struct wait w = wait_word(&f->id->ready, 8, WAIT_EQ, s->ready,
+					"harness: the unique id of a communicator that grows",
+					wait_by(s->parent.rank[s->asks], -1, NULL));
 	bool asks = s->parent.rank[s->asks] == me->rank;
 
 	if (parent)

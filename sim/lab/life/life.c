@@ -67,14 +67,7 @@ bool life_point(struct lab_rank *me)
 
 struct wait life_wait(const shared_u32 *word, const char *why, int32_t from)
 {
-	return (struct wait){
-		.on = word,
-		.bytes = 4,
-		.kind = WAIT_NE,
-		.mask = WAIT_MASK_ALL,
-		.why = why,
-		.from = {.rank = from, .channel = -1, .step = -1},
-	};
+	return wait_word(word, 4, WAIT_NE, 0, why, wait_by(from, -1, NULL));
 }
 
 struct wait life_wait_trouble(const struct lab_rank *me)

@@ -85,46 +85,16 @@ static struct net_abi_props_v12 coll_props(int dev)
 	return p;
 }
 
-static ncclResult_t coll_props_12(int dev, void *out)
-{
-	*(struct net_abi_props_v12 *)out = coll_props(dev);
-	return coll_fault("props", -1) ? ncclSystemError : ncclSuccess;
-}
-
-static ncclResult_t coll_props_9(int dev, void *out)
-{
-	struct net_abi_props_v12 p = coll_props(dev);
-
-	*(struct net_abi_props_v9 *)out = (struct net_abi_props_v9){
-		.name = p.name,
-		.pci_path = p.pci_path,
-		.guid = p.guid,
-		.ptr_support = p.ptr_support,
-		.force_flush = p.force_flush,
-		.speed = p.speed,
-		.port = p.port,
-		.max_comms = p.max_comms,
-		.devices = {.count = 1, .dev = {dev}},
-		.max_coll_bytes = p.max_coll_bytes,
-	};
-	return ncclSuccess;
-}
-
-static ncclResult_t coll_props_8(int dev, void *out)
-{
-	struct net_abi_props_v12 p = coll_props(dev);
-
-	*(struct net_abi_props_v8 *)out = (struct net_abi_props_v8){
-		.name = p.name,
-		.pci_path = p.pci_path,
-		.guid = p.guid,
-		.ptr_support = p.ptr_support,
-		.speed = p.speed,
-		.port = p.port,
-		.max_comms = p.max_comms,
-	};
-	return ncclSuccess;
-}
+#define COLL_PROPS(version)                                                                        \
+	static ncclResult_t coll_props_##version(int dev, void *out)                               \
+	{                                                                                          \
+		struct net_abi_props_v12 p = coll_props(dev);                                      \
+		plug_props_copy(version, &p, out);                                                 \
+		return coll_fault("props", -1) ? ncclSystemError : ncclSuccess;                    \
+	}
+COLL_PROPS(8)
+COLL_PROPS(9)
+COLL_PROPS(12)
 
 /* ---- functions whose types depend on the version -------------------------------------------- */
 
@@ -155,58 +125,51 @@ static ncclResult_t coll_iallreduce_8(void *comm, void *send, void *recv, int co
 	.iflush = coll_iflush, .test = COLL_TEST, .close_coll = coll_close,                        \
 	.close_listen = coll_close_listen
 /* after the end of the older tables: to call one would be an error */
-#define COLL_AFTER_8 .make_device = (ncclResult_t(*)(int *, void *))(uintptr_t)1, COLL_AFTER_9
 #define COLL_AFTER_9 .finalize = (ncclResult_t(*)(void *))(uintptr_t)1
-#define COLL_TABLE(n)                                                                              \
-	extern const struct collnet_abi ncclCollNetPlugin_v##n                                     \
-		__attribute__((visibility("default")));                                            \
-	const struct collnet_abi ncclCollNetPlugin_v##n
+#define COLL_FROM_11                                                                               \
+	COLL_COMMON, .listen.v11 = coll_listen_11, .iallreduce.v9 = coll_iallreduce,               \
+		     .finalize = coll_finalize
+/* Each library exports some of the tables. */
+#define COLL_TABLE(version)                                                                        \
+	static const struct collnet_abi coll_table_##version __attribute__((used))
+#define COLL_EXPORT(version)                                                                       \
+	extern const struct collnet_abi ncclCollNetPlugin_v##version                               \
+		__attribute__((alias("coll_table_" #version), visibility("default")))
 
-#ifdef PLUG_V8
 COLL_TABLE(8) = {COLL_COMMON,
 		 .init.v8 = coll_init_8,
 		 .props = coll_props_8,
 		 .listen.v8 = coll_listen,
 		 .iallreduce.v8 = coll_iallreduce_8,
-		 COLL_AFTER_8};
-#endif
-#ifdef PLUG_V9
+		 .make_device = (ncclResult_t(*)(int *, void *))(uintptr_t)1,
+		 COLL_AFTER_9};
 COLL_TABLE(9) = {COLL_COMMON,
 		 .init.v8 = coll_init_9,
 		 .props = coll_props_9,
 		 .listen.v8 = coll_listen,
 		 .iallreduce.v9 = coll_iallreduce,
 		 COLL_AFTER_9};
-#endif
-#ifdef PLUG_V10
 COLL_TABLE(10) = {COLL_COMMON,
 		  .init.v8 = coll_init_10,
 		  .props = coll_props_9,
 		  .listen.v8 = coll_listen,
 		  .iallreduce.v9 = coll_iallreduce,
 		  COLL_AFTER_9};
+COLL_TABLE(11) = {COLL_FROM_11, .init.v11 = coll_init_11, .props = coll_props_9};
+COLL_TABLE(12) = {COLL_FROM_11, .init.v11 = coll_init_12, .props = coll_props_12};
+
+#ifdef PLUG_V8
+COLL_EXPORT(8);
+#endif
+#ifdef PLUG_V9
+COLL_EXPORT(9);
+#endif
+#ifdef PLUG_V10
+COLL_EXPORT(10);
 #endif
 #ifdef PLUG_V11
-COLL_TABLE(11) = {COLL_COMMON,
-		  .init.v11 = coll_init_11,
-		  .props = coll_props_9,
-		  .listen.v11 = coll_listen_11,
-		  .iallreduce.v9 = coll_iallreduce,
-		  .finalize = coll_finalize};
+COLL_EXPORT(11);
 #endif
 #ifdef PLUG_V12
-COLL_TABLE(12) = {COLL_COMMON,
-		  .init.v11 = coll_init_12,
-		  .props = coll_props_12,
-		  .listen.v11 = coll_listen_11,
-		  .iallreduce.v9 = coll_iallreduce,
-		  .finalize = coll_finalize};
+COLL_EXPORT(12);
 #endif
-
-/* Each library uses some of them. */
-void *coll_unused[] __attribute__((unused)) = {
-	(void *)coll_init_8,   (void *)coll_init_9,       (void *)coll_init_10,
-	(void *)coll_init_11,  (void *)coll_init_12,      (void *)coll_props_8,
-	(void *)coll_props_9,  (void *)coll_props_12,     (void *)coll_listen_11,
-	(void *)coll_finalize, (void *)coll_iallreduce_8,
-};

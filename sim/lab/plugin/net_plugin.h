@@ -60,6 +60,9 @@ static inline long plug_fault_number(const char *name)
 	return text && !strncmp(text, name, n) && text[n] == '=' ? atol(text + n + 1) : -1;
 }
 
+/* net_plugin_tables.c: stores the properties in the struct of that version. */
+void plug_props_copy(int version, const struct net_abi_props_v12 *p, void *out);
+
 ncclResult_t plug_listen(int dev, void *handle, void **listen_comm);
 ncclResult_t plug_connect(int dev, void *handle, void **comm, struct net_abi_offload **offload);
 ncclResult_t plug_accept(void *listen_comm, void **comm, struct net_abi_offload **offload);

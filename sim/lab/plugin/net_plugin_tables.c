@@ -51,15 +51,13 @@ static ncclResult_t plug_start(net_abi_log log, int version)
 	return plug_fault("init") ? ncclSystemError : ncclSuccess;
 }
 
-static ncclResult_t plug_init_8(net_abi_log log)
-{
-	return plug_start(log, 8);
-}
-
-static ncclResult_t plug_init_9(net_abi_log log)
-{
-	return plug_start(log, 9);
-}
+#define PLUG_INIT(version)                                                                         \
+	static ncclResult_t plug_init_##version(net_abi_log log)                                   \
+	{                                                                                          \
+		return plug_start(log, version);                                                   \
+	}
+PLUG_INIT(8)
+PLUG_INIT(9)
 
 static ncclResult_t plug_init_10(net_abi_log log, net_abi_profile profile)
 {
@@ -72,8 +70,10 @@ static ncclResult_t plug_init_10(net_abi_log log, net_abi_profile profile)
 }
 
 static ncclResult_t plug_init_context(void **context, uint64_t comm_id,
-				      struct net_abi_config *config, net_abi_log log, int version)
+				      struct net_abi_config *config, net_abi_log log,
+				      net_abi_profile profile, int version)
 {
+	plug.profile = profile;
 	if (!comm_id || config->traffic_class != NET_ABI_UNDEFINED)
 		return ncclInternalError;
 	if (plug_start(log, version))
@@ -82,19 +82,15 @@ static ncclResult_t plug_init_context(void **context, uint64_t comm_id,
 	return ncclSuccess;
 }
 
-static ncclResult_t plug_init_11(void **context, uint64_t comm_id, struct net_abi_config *config,
-				 net_abi_log log, net_abi_profile profile)
-{
-	plug.profile = profile;
-	return plug_init_context(context, comm_id, config, log, 11);
-}
-
-static ncclResult_t plug_init_12(void **context, uint64_t comm_id, struct net_abi_config *config,
-				 net_abi_log log, net_abi_profile profile)
-{
-	plug.profile = profile;
-	return plug_init_context(context, comm_id, config, log, 12);
-}
+#define PLUG_INIT_CONTEXT(version)                                                                 \
+	static ncclResult_t plug_init_##version(void **context, uint64_t comm_id,                  \
+						struct net_abi_config *config, net_abi_log log,    \
+						net_abi_profile profile)                           \
+	{                                                                                          \
+		return plug_init_context(context, comm_id, config, log, profile, version);         \
+	}
+PLUG_INIT_CONTEXT(11)
+PLUG_INIT_CONTEXT(12)
 
 static ncclResult_t plug_finalize(void *context)
 {
@@ -157,57 +153,50 @@ static struct net_abi_props_v12 plug_props(int dev)
 	return p;
 }
 
-static ncclResult_t plug_props_12(int dev, void *out)
+static void plug_props_copy_8(const struct net_abi_props_v12 *p, struct net_abi_props_v8 *out)
 {
-	*(struct net_abi_props_v12 *)out = plug_props(dev);
-	return ncclSuccess;
-}
-
-static ncclResult_t plug_props_9(int dev, void *out)
-{
-	struct net_abi_props_v12 p = plug_props(dev);
-
-	*(struct net_abi_props_v9 *)out = (struct net_abi_props_v9){
-		.name = p.name,
-		.pci_path = p.pci_path,
-		.guid = p.guid,
-		.ptr_support = p.ptr_support,
-		.force_flush = p.force_flush,
-		.speed = p.speed,
-		.port = p.port,
-		.max_comms = p.max_comms,
-		.max_recvs = p.max_recvs,
-		.device_type = p.device_type,
-		.devices = {.count = 1, .dev = {dev}},
-		.max_p2p_bytes = p.max_p2p_bytes,
-		.max_coll_bytes = p.max_coll_bytes,
+	*out = (struct net_abi_props_v8){
+		.name = p->name,
+		.pci_path = p->pci_path,
+		.guid = p->guid,
+		.ptr_support = p->ptr_support,
+		.speed = p->speed,
+		.port = p->port,
+		.max_comms = p->max_comms,
+		.max_recvs = p->max_recvs,
+		.device_type = p->device_type,
 	};
-	return ncclSuccess;
 }
 
-static ncclResult_t plug_props_11(int dev, void *out)
+void plug_props_copy(int version, const struct net_abi_props_v12 *p, void *out)
 {
-	((struct net_abi_props_v11 *)out)->max_multi_request = 1;
-	return plug_props_9(dev, out);
+	struct net_abi_props_v9 *v9 = out;
+
+	if (version == 8)
+		return plug_props_copy_8(p, out);
+	if (version == 12) {
+		*(struct net_abi_props_v12 *)out = *p;
+		return;
+	}
+	memcpy(v9, p, offsetof(struct net_abi_props_v9, devices)); /* both begin alike */
+	v9->devices = (struct net_abi_devices){.count = 1, .dev = {p->devices.dev[0]}};
+	v9->max_p2p_bytes = p->max_p2p_bytes;
+	v9->max_coll_bytes = p->max_coll_bytes;
+	if (version == 11)
+		((struct net_abi_props_v11 *)out)->max_multi_request = 1;
 }
 
-static ncclResult_t plug_props_8(int dev, void *out)
-{
-	struct net_abi_props_v12 p = plug_props(dev);
-
-	*(struct net_abi_props_v8 *)out = (struct net_abi_props_v8){
-		.name = p.name,
-		.pci_path = p.pci_path,
-		.guid = p.guid,
-		.ptr_support = p.ptr_support,
-		.speed = p.speed,
-		.port = p.port,
-		.max_comms = p.max_comms,
-		.max_recvs = p.max_recvs,
-		.device_type = p.device_type,
-	};
-	return ncclSuccess;
-}
+#define PLUG_PROPS(version)                                                                        \
+	static ncclResult_t plug_props_##version(int dev, void *out)                               \
+	{                                                                                          \
+		struct net_abi_props_v12 p = plug_props(dev);                                      \
+		plug_props_copy(version, &p, out);                                                 \
+		return ncclSuccess;                                                                \
+	}
+PLUG_PROPS(8)
+PLUG_PROPS(9)
+PLUG_PROPS(11)
+PLUG_PROPS(12)
 
 /* A virtual device is an ordinary one with another number. */
 static ncclResult_t plug_make_device(int *dev, void *devices)
@@ -306,38 +295,22 @@ static ncclResult_t plug_irecv_10(void *comm, int n, void **data, size_t *bytes,
 	.reg_dmabuf = PLUG_REG_DMABUF, .dereg_mr = plug_dereg_mr, .iflush = plug_iflush,           \
 	.test = PLUG_TEST, .close_send = plug_close, .close_recv = plug_close,                     \
 	.close_listen = plug_close_listen
-/* A table that the library does not export has another name. */
-#ifdef PLUG_V8
-#define PLUG_TABLE_8 ncclNetPlugin_v8
-#else
-#define PLUG_TABLE_8 plug_unused_v8
-#endif
-#ifdef PLUG_V9
-#define PLUG_TABLE_9 ncclNetPlugin_v9
-#else
-#define PLUG_TABLE_9 plug_unused_v9
-#endif
-#ifdef PLUG_V10
-#define PLUG_TABLE_10 ncclNetPlugin_v10
-#else
-#define PLUG_TABLE_10 plug_unused_v10
-#endif
-#ifdef PLUG_V11
-#define PLUG_TABLE_11 ncclNetPlugin_v11
-#else
-#define PLUG_TABLE_11 plug_unused_v11
-#endif
-#ifdef PLUG_V12
-#define PLUG_TABLE_12 ncclNetPlugin_v12
-#else
-#define PLUG_TABLE_12 plug_unused_v12
-#endif
+/* after the end of the older tables: to call one would be an error */
+#define PLUG_AFTER_9                                                                               \
+	.finalize = (ncclResult_t(*)(void *))(uintptr_t)1,                                         \
+	.set_attr = (ncclResult_t(*)(void *, struct net_abi_attr *))(uintptr_t)1
+#define PLUG_FROM_11                                                                               \
+	PLUG_COMMON, .listen.v11 = plug_listen_11, .connect.v11 = plug_connect_11,                 \
+		     .isend.v10 = plug_isend_10, .irecv.v10 = plug_irecv_10,                       \
+		     .make_device = plug_make_device, .finalize = plug_finalize,                   \
+		     .set_attr = plug_set_attr
+/* Each library exports some of the tables. */
+#define PLUG_TABLE(version) static const struct net_abi plug_table_##version __attribute__((used))
+#define PLUG_EXPORT(version)                                                                       \
+	extern const struct net_abi ncclNetPlugin_v##version                                       \
+		__attribute__((alias("plug_table_" #version), visibility("default")))
 
-#define PLUG_TABLE(name)                                                                           \
-	extern const struct net_abi name __attribute__((visibility("default")));                   \
-	const struct net_abi name
-
-PLUG_TABLE(PLUG_TABLE_8) = {
+PLUG_TABLE(8) = {
 	PLUG_COMMON,
 	.init.v8 = plug_init_8,
 	.props = plug_props_8,
@@ -345,13 +318,11 @@ PLUG_TABLE(PLUG_TABLE_8) = {
 	.connect.v8 = plug_connect,
 	.isend.v8 = plug_isend_8,
 	.irecv.v8 = plug_irecv_8,
-	/* after the end of the table: to call it would be an error */
 	.make_device = (ncclResult_t(*)(int *, void *))(uintptr_t)1,
-	.finalize = (ncclResult_t(*)(void *))(uintptr_t)1,
-	.set_attr = (ncclResult_t(*)(void *, struct net_abi_attr *))(uintptr_t)1,
+	PLUG_AFTER_9,
 };
 
-PLUG_TABLE(PLUG_TABLE_9) = {
+PLUG_TABLE(9) = {
 	PLUG_COMMON,
 	.init.v8 = plug_init_9,
 	.props = plug_props_9,
@@ -360,11 +331,10 @@ PLUG_TABLE(PLUG_TABLE_9) = {
 	.isend.v9 = plug_isend,
 	.irecv.v9 = plug_irecv_9,
 	.make_device = plug_make_device,
-	.finalize = (ncclResult_t(*)(void *))(uintptr_t)1,
-	.set_attr = (ncclResult_t(*)(void *, struct net_abi_attr *))(uintptr_t)1,
+	PLUG_AFTER_9,
 };
 
-PLUG_TABLE(PLUG_TABLE_10) = {
+PLUG_TABLE(10) = {
 	PLUG_COMMON,
 	.init.v10 = plug_init_10,
 	.props = plug_props_9,
@@ -373,32 +343,24 @@ PLUG_TABLE(PLUG_TABLE_10) = {
 	.isend.v10 = plug_isend_10,
 	.irecv.v10 = plug_irecv_10,
 	.make_device = plug_make_device,
-	.finalize = (ncclResult_t(*)(void *))(uintptr_t)1,
-	.set_attr = (ncclResult_t(*)(void *, struct net_abi_attr *))(uintptr_t)1,
+	PLUG_AFTER_9,
 };
 
-PLUG_TABLE(PLUG_TABLE_11) = {
-	PLUG_COMMON,
-	.init.v11 = plug_init_11,
-	.props = plug_props_11,
-	.listen.v11 = plug_listen_11,
-	.connect.v11 = plug_connect_11,
-	.isend.v10 = plug_isend_10,
-	.irecv.v10 = plug_irecv_10,
-	.make_device = plug_make_device,
-	.finalize = plug_finalize,
-	.set_attr = plug_set_attr,
-};
+PLUG_TABLE(11) = {PLUG_FROM_11, .init.v11 = plug_init_11, .props = plug_props_11};
+PLUG_TABLE(12) = {PLUG_FROM_11, .init.v11 = plug_init_12, .props = plug_props_12};
 
-PLUG_TABLE(PLUG_TABLE_12) = {
-	PLUG_COMMON,
-	.init.v11 = plug_init_12,
-	.props = plug_props_12,
-	.listen.v11 = plug_listen_11,
-	.connect.v11 = plug_connect_11,
-	.isend.v10 = plug_isend_10,
-	.irecv.v10 = plug_irecv_10,
-	.make_device = plug_make_device,
-	.finalize = plug_finalize,
-	.set_attr = plug_set_attr,
-};
+#ifdef PLUG_V8
+PLUG_EXPORT(8);
+#endif
+#ifdef PLUG_V9
+PLUG_EXPORT(9);
+#endif
+#ifdef PLUG_V10
+PLUG_EXPORT(10);
+#endif
+#ifdef PLUG_V11
+PLUG_EXPORT(11);
+#endif
+#ifdef PLUG_V12
+PLUG_EXPORT(12);
+#endif

@@ -401,18 +401,14 @@ static ncclResult_t prof_init(void **context, int *mask)
 {
 	return prof_begin(context, mask, -1);
 }
-#elif PROF_VERSION == 4
+#else
+#if PROF_VERSION == 4
 static ncclResult_t prof_init(void **context, int *mask, const char *name, uint64_t comm,
 			      int nhosts, int nranks, int rank, profiler_log log)
-{
-	(void)name;
-	log(3, ~0ul, "profiler_plugin.c", __LINE__,
-	    "profiler init: hash %d, %d hosts, rank %d of %d", comm != 0, nhosts, rank, nranks);
-	return prof_begin(context, mask, rank);
-}
 #else
 static ncclResult_t prof_init(void **context, uint64_t comm, int *mask, const char *name,
 			      int nhosts, int nranks, int rank, profiler_log log)
+#endif
 {
 	(void)name;
 	log(3, ~0ul, "profiler_plugin.c", __LINE__,

@@ -17,15 +17,9 @@ _Static_assert(IDLE_ROUND >= LAB_MAX_TRANSIENT, "init_fails_fits finds no such r
 static bool idle_id(struct lab_rank *me, uint32_t k, ncclUniqueId *id)
 {
 	struct lab_transient_id *slot = &me->run->idle_id[k];
-	struct wait w = {
-		.on = &slot->ready,
-		.bytes = 8,
-		.kind = WAIT_NE,
-		.mask = WAIT_MASK_ALL,
-		.want = 0,
-		.why = "harness: the unique id of a communicator without a use",
-		.from = {.rank = -1, .channel = -1, .step = -1},
-	};
+	struct wait w = wait_word(&slot->ready, 8, WAIT_NE, 0,
+				  "harness: the unique id of a communicator without a use",
+				  wait_by(-1, -1, NULL));
 
 	ASSERT(k < LAB_MAX_TRANSIENT);
 	if (lab_leads(me)) {
@@ -87,16 +81,11 @@ static void idle_main(void *arg)
 
 bool lab_idle_start(struct lab_rank *me)
 {
-	char name[32];
-	struct os_thread_attr attr = {.name = name, .rank = me->rank};
-
 	if (!me->run->config->idle || me->run->armed)
 		return true;
 	ASSERT(!me->idler); /* lab_idle_end has joined an earlier one */
-	snprintf(name, sizeof name, "rank%d other comms", me->rank);
-	if (os_thread_start(&me->idler, &attr, idle_main, me) == 0)
+	if (os_task_start(&me->idler, me->rank, "other comms", idle_main, me) == 0)
 		return true;
-	me->idler = NULL;
 	lab_rank_fail(me, ncclSystemError, "no task for other communicators");
 	return false;
 }

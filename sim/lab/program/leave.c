@@ -38,11 +38,9 @@ static void leave_judge(struct lab_rank *me, const char *call, ncclResult_t got,
 {
 	if (got == want || leave_watched(me))
 		return;
-	sim_note_failure(SIM_ERROR, "error-class", me->rank,
-			 "rank %d: %s gave \"%s\" after the program had the communicator's error, "
-			 "expected \"%s\"",
-			 me->rank, call, ncclGetErrorString(got), ncclGetErrorString(want));
-	me->run->judged = SIM_ERROR;
+	lab_judge(me, SIM_ERROR, "error-class",
+		  "%s gave \"%s\" after the program had the communicator's error, expected \"%s\"",
+		  call, ncclGetErrorString(got), ncclGetErrorString(want));
 }
 
 /* Each call that would use the communicator gives its first error. */

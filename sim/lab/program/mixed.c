@@ -255,12 +255,9 @@ static void mixed_report(struct lab_rank *me, const struct mixed_call *call, uin
 	if (call->distance < 0)
 		lab_row_explain(&call->row, me->rank, where, 1, got + where * width, why,
 				sizeof why);
-	os_mutex_lock(&me->run->lock);
-	me->run->wrong++;
-	os_mutex_unlock(&me->run->lock);
-	sim_note_failure(SIM_WRONG_RESULT, "correctness", me->rank,
-			 "wrong result on rank %d in a group of different calls, %s: %s", me->rank,
-			 call->distance < 0 ? what : "ncclSend and ncclRecv", why);
+	lab_judge(me, SIM_WRONG_RESULT, "correctness",
+		  "wrong result in a group of different calls, %s: %s",
+		  call->distance < 0 ? what : "ncclSend and ncclRecv", why);
 }
 
 static size_t mixed_wrong(const struct lab_rank *me, const struct mixed_call *call, uint8_t *got,

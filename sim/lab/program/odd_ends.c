@@ -44,15 +44,10 @@ static void odd_judge(struct odd *o, const char *call, ncclResult_t got, ncclRes
 static bool odd_meet(struct odd *o, int k, int32_t n, bool comes)
 {
 	shared_u64 *word = &o->end->slot->met[k];
-	const struct wait w = {
-		.on = word,
-		.bytes = 8,
-		.kind = WAIT_GE,
-		.mask = WAIT_MASK_ALL,
-		.want = (uint64_t)n,
-		.why = "harness: the members of a transient communicator, before its end",
-		.from = {.rank = -1, .channel = -1, .step = -1},
-	};
+	const struct wait w =
+		wait_word(word, 8, WAIT_GE, (uint64_t)n,
+			  "harness: the members of a transient communicator, before its end",
+			  wait_by(-1, -1, NULL));
 
 	ASSERT((size_t)k < ARRAY_LEN(o->end->slot->met) && n <= o->end->n);
 	if (comes)

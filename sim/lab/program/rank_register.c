@@ -203,11 +203,8 @@ static bool registered_put_marks(struct lab_rank *me)
 
 static void registered_report(const struct lab_rank *me, int32_t peer, const char *what)
 {
-	sim_note_failure(SIM_WRONG_RESULT, "correctness", me->rank,
-			 "rank %d: the address of rank %d's window %s", me->rank, peer, what);
-	fprintf(stderr, "doppel: rank %d: the address of rank %d's window %s\n", me->rank, peer,
-		what);
-	me->run->judged = SIM_WRONG_RESULT;
+	lab_judge(me, SIM_WRONG_RESULT, "correctness", "the address of rank %d's window %s", peer,
+		  what);
 }
 
 /* The rank itself is always in its team. */

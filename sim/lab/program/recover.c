@@ -104,15 +104,9 @@ void lab_watch_deaths(struct lab_run *run)
 bool lab_wait_survivors(struct lab_rank *me)
 {
 	struct lab_run *run = me->run;
-	struct wait w = {
-		.on = &run->go,
-		.bytes = 4,
-		.kind = WAIT_EQ,
-		.mask = WAIT_MASK_ALL,
-		.want = 1,
-		.why = "harness: all survivors to leave the communicator",
-		.from = {.rank = -1, .channel = -1, .step = -1},
-	};
+	struct wait w = wait_word(&run->go, 4, WAIT_EQ, 1,
+				  "harness: all survivors to leave the communicator",
+				  wait_by(-1, -1, NULL));
 	ASSERT(!me->arrived && !me->lost); /* a rank comes to the meeting once, or never */
 	me->arrived = true;
 	recover_meet_check(run);
@@ -131,14 +125,9 @@ void lab_leave(struct lab_rank *me)
 static ncclResult_t recover_id(struct lab_rank *me)
 {
 	struct lab_run *run = me->run;
-	struct wait w = {
-		.on = &run->second_id_ready,
-		.bytes = 4,
-		.kind = WAIT_NE,
-		.mask = WAIT_MASK_ALL,
-		.why = "harness: the survivors' unique id",
-		.from = {.rank = run->survivor[0], .channel = -1, .step = -1},
-	};
+	struct wait w =
+		wait_word(&run->second_id_ready, 4, WAIT_NE, 0, "harness: the survivors' unique id",
+			  wait_by(run->survivor[0], -1, NULL));
 	if (run->survivor[0] == me->rank) {
 		ncclResult_t rc = ncclGetUniqueId(&run->second_id);
 		/* 2: no id exists, do not wait for it */
@@ -192,12 +181,9 @@ static void recover_check(struct lab_rank *me, const struct lab_row *row, int32_
 
 	if (!lab_row_wrong(row, rank, me->staging, me->staging + LAB_STAGING_BYTES, &where))
 		return;
-	os_mutex_lock(&me->run->lock);
-	me->run->wrong++;
-	os_mutex_unlock(&me->run->lock);
-	sim_note_failure(SIM_WRONG_RESULT, "correctness", me->rank,
-			 "rank %d, %s over the second communicator: element %" PRIu64, me->rank,
-			 row->collective->name, where);
+	lab_judge(me, SIM_WRONG_RESULT, "correctness",
+		  "wrong result of %s over the second communicator, element %" PRIu64,
+		  row->collective->name, where);
 }
 
 static ncclResult_t recover_collective(struct lab_rank *me, int32_t rank, ncclComm_t comm,

@@ -287,12 +287,7 @@ static ncclResult_t refused_collective(struct refused *r, const char **name, con
 
 void lab_refused_report(struct lab_rank *me, const char *call, const char *why, const char *text)
 {
-	sim_note_failure(SIM_ERROR, "refused", me->rank, "rank %d: %s (%s): %s", me->rank, call,
-			 why, text);
-	fprintf(stderr, "doppel: rank %d: %s (%s): %s\n", me->rank, call, why, text);
-	os_mutex_lock(&me->run->lock);
-	me->run->judged = SIM_ERROR;
-	os_mutex_unlock(&me->run->lock);
+	lab_judge(me, SIM_ERROR, "refused", "%s (%s): %s", call, why, text);
 }
 
 void lab_refused_judge(struct lab_rank *me, const char *call, const char *why, ncclResult_t got,

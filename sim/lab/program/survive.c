@@ -304,11 +304,9 @@ bool lab_gpu_dead_late(const struct lab_rank *me)
 
 static void survive_not_recovered(struct lab_rank *me, const char *call, ncclResult_t rc)
 {
-	sim_note_failure(SIM_ERROR, "recovery", me->rank,
-			 "rank %d: %s: %s; of %d ranks %d live, and the faults have healed",
-			 me->rank, call, ncclGetErrorString(rc), me->run->nranks,
-			 me->run->survivors);
-	me->run->judged = SIM_ERROR;
+	lab_judge(me, SIM_ERROR, "recovery",
+		  "%s: %s; of %d ranks %d live, and the faults have healed", call,
+		  ncclGetErrorString(rc), me->run->nranks, me->run->survivors);
 }
 
 /* After trouble: the survivors meet, faults heal, and a second communicator must work. */
@@ -402,10 +400,9 @@ static void survive_judge_refusal(struct lab_run *run)
 		if (!it->worked &&
 		    (!it->error_call || usage || late || it->error == ncclRemoteError))
 			continue;
-		sim_note_failure(SIM_ERROR, "error-class", r,
-				 "rank %d: the init with contradicting settings gave \"%s\"", r,
-				 ncclGetErrorString(it->error));
-		run->judged = SIM_ERROR;
+		lab_judge(it, SIM_ERROR, "error-class",
+			  "the init with contradicting settings gave \"%s\"",
+			  ncclGetErrorString(it->error));
 	}
 	if (refused || run->judged != SIM_PASS)
 		return;
@@ -451,9 +448,8 @@ void lab_survive_judge(struct lab_run *run)
 		/* a group's error is that of all its ranks */
 		if (it->dead || lab_team_watch_aborted(it) || !it->error_call || !survive_why(it))
 			continue;
-		sim_note_failure(SIM_ERROR, "error-class", r, "rank %d: %s gave \"%s\", %s", r,
-				 it->error_call, ncclGetErrorString(it->error), survive_why(it));
-		run->judged = SIM_ERROR;
+		lab_judge(it, SIM_ERROR, "error-class", "%s gave \"%s\", %s", it->error_call,
+			  ncclGetErrorString(it->error), survive_why(it));
 	}
 	survive_judge_silence(run);
 	survive_run = NULL;

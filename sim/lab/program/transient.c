@@ -166,15 +166,9 @@ static bool transient_id(struct lab_rank *me, const struct transient *t, ncclUni
 {
 	struct lab_transient_id *slot =
 		&me->run->transient_id[t->round % me->run->config->transient];
-	struct wait w = {
-		.on = &slot->ready,
-		.bytes = 8,
-		.kind = WAIT_EQ,
-		.mask = WAIT_MASK_ALL,
-		.want = t->round + 1,
-		.why = "harness: the unique id of a transient communicator",
-		.from = {.rank = -1, .channel = -1, .step = -1},
-	};
+	struct wait w = wait_word(&slot->ready, 8, WAIT_EQ, t->round + 1,
+				  "harness: the unique id of a transient communicator",
+				  wait_by(-1, -1, NULL));
 
 	ASSERT(t->ids >= 1 && t->ids <= 1 + LAB_MORE_IDS);
 	if (t->leads) {
@@ -218,18 +212,9 @@ bool lab_transient_sync(struct lab_rank *me, ncclComm_t comm)
 
 static void transient_wrong(struct lab_rank *me, const struct transient *t, size_t where)
 {
-	os_mutex_lock(&me->run->lock);
-	me->run->wrong++;
-	os_mutex_unlock(&me->run->lock);
-	sim_note_failure(
-		SIM_WRONG_RESULT, "correctness", me->rank,
-		"rank %d: wrong result in transient communicator %llu of %d ranks, element "
-		"%zu of %zu",
-		me->rank, (unsigned long long)t->round, t->n, where, t->count);
-	fprintf(stderr,
-		"doppel: rank %d: wrong result in transient communicator %llu of %d ranks, element "
-		"%zu of %zu\n",
-		me->rank, (unsigned long long)t->round, t->n, where, t->count);
+	lab_judge(me, SIM_WRONG_RESULT, "correctness",
+		  "wrong result in transient communicator %llu of %d ranks, element %zu of %zu",
+		  (unsigned long long)t->round, t->n, where, t->count);
 }
 
 static bool transient_reduce(struct lab_rank *me, const struct transient *t, ncclComm_t comm)

@@ -36,14 +36,9 @@ static bool polls_one(struct lab_rank *me, ncclComm_t comm)
 static void polls_main(void *arg)
 {
 	struct lab_rank *me = arg;
-	struct wait over = {
-		.on = &me->poll_over,
-		.bytes = 4,
-		.kind = WAIT_NE,
-		.mask = WAIT_MASK_ALL,
-		.why = "harness: the time of the watchdog's next look",
-		.from = {.rank = me->rank, .channel = -1, .step = -1},
-	};
+	struct wait over = wait_word(&me->poll_over, 4, WAIT_NE, 0,
+				     "harness: the time of the watchdog's next look",
+				     wait_by(me->rank, -1, NULL));
 
 	uint64_t pause_ns = POLLS_FIRST_NS, looks = 0;
 	uint32_t gone = 0;

@@ -12,18 +12,13 @@
 
 void queries_wrong(struct queries *q, const char *call, const char *fmt, ...)
 {
-	struct lab_rank *me = q->me;
 	char text[200];
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	sim_note_failure(SIM_ERROR, "query", me->rank, "rank %d: %s: %s", me->rank, call, text);
-	fprintf(stderr, "doppel: rank %d: %s: %s\n", me->rank, call, text);
-	os_mutex_lock(&me->run->lock);
-	me->run->judged = SIM_ERROR;
-	os_mutex_unlock(&me->run->lock);
+	lab_judge(q->me, SIM_ERROR, "query", "%s: %s", call, text);
 }
 
 /* A fault may be the reason for an error, and another task may have aborted the communicator. */

@@ -379,14 +379,9 @@ bool lab_ras_meet(struct lab_rank *me)
 static void ras_main(void *arg)
 {
 	struct lab_rank *me = arg;
-	struct wait over = {
-		.on = &me->ras_over,
-		.bytes = 4,
-		.kind = WAIT_NE,
-		.mask = WAIT_MASK_ALL,
-		.why = "harness: the time of the next request to RAS",
-		.from = {.rank = me->rank, .channel = -1, .step = -1},
-	};
+	struct wait over = wait_word(&me->ras_over, 4, WAIT_NE, 0,
+				     "harness: the time of the next request to RAS",
+				     wait_by(me->rank, -1, NULL));
 	struct queries q;
 
 	ras_seed(me, &q, "lab.ras_client");

@@ -125,10 +125,9 @@ void lab_bound_check(struct lab_rank *me, const struct lab_row *row)
 	    sim_faults_armed() || c->plugins || lab_parts(c) > 1 || c->transient || c->pauses ||
 	    c->blocking || took <= bound)
 		return;
-	sim_note_failure(SIM_NO_PROGRESS, "time", me->rank,
-			 "%s of %llu bytes took %llu ns of virtual time, %d times the "
-			 "alpha-beta estimate is %llu ns",
-			 row->collective->name, (unsigned long long)row->bytes,
-			 (unsigned long long)took, BOUND_K, (unsigned long long)bound);
-	me->run->judged = SIM_NO_PROGRESS;
+	lab_judge(me, SIM_NO_PROGRESS, "time",
+		  "%s of %llu bytes took %llu ns of virtual time, %d times the alpha-beta "
+		  "estimate is %llu ns",
+		  row->collective->name, (unsigned long long)row->bytes, (unsigned long long)took,
+		  BOUND_K, (unsigned long long)bound);
 }

@@ -62,11 +62,8 @@ static void cuda_state_check(const struct lab_rank *me, const char *what, int32_
 {
 	if (before == now)
 		return;
-	sim_note_failure(SIM_ERROR, "error", me->rank, "rank %d: %s changed %s from %d to %d",
-			 me->rank, me->cuda_call, what, before, now);
-	fprintf(stderr, "doppel: rank %d: %s changed %s from %d to %d\n", me->rank, me->cuda_call,
-		what, before, now);
-	me->run->judged = SIM_ERROR;
+	lab_judge(me, SIM_ERROR, "error", "%s changed %s from %d to %d", me->cuda_call, what,
+		  before, now);
 }
 
 /* A program that makes an init fail may use another device in that. */

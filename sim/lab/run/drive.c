@@ -72,16 +72,12 @@ static bool team_meet(struct lab_rank *me, uint32_t meeting)
 {
 	struct lab_team *team = me->team;
 	bool first = me == team->rank[0];
-	struct wait w = {
-		.on = first ? &team->arrived : &team->meetings,
-		.bytes = 4,
-		.kind = first ? WAIT_EQ : WAIT_NE,
-		.mask = WAIT_MASK_ALL,
-		.want = first ? (uint32_t)team->n : meeting,
-		.why = first ? "harness: the other ranks of the process, for a call of all"
-			     : "harness: the task that makes the calls of this process",
-		.from = {.rank = first ? -1 : team->rank[0]->rank, .channel = -1, .step = -1},
-	};
+	struct wait w =
+		wait_word(first ? &team->arrived : &team->meetings, 4, first ? WAIT_EQ : WAIT_NE,
+			  first ? (uint32_t)team->n : meeting,
+			  first ? "harness: the other ranks of the process, for a call of all"
+				: "harness: the task that makes the calls of this process",
+			  wait_by(first ? -1 : team->rank[0]->rank, -1, NULL));
 
 	if (!team_arrive(team))
 		return false;
@@ -128,12 +124,8 @@ static void team_device_check(const struct lab_rank *it, const char *call)
 
 	if (cudaGetDevice(&now) != cudaSuccess || now == it->device || team_device_is_lost())
 		return;
-	sim_note_failure(SIM_ERROR, "error", it->rank,
-			 "rank %d: %s changed the current device from %d to %d", it->rank, call,
-			 it->device, now);
-	fprintf(stderr, "doppel: rank %d: %s changed the current device from %d to %d\n", it->rank,
-		call, it->device, now);
-	it->run->judged = SIM_ERROR;
+	lab_judge(it, SIM_ERROR, "error", "%s changed the current device from %d to %d", call,
+		  it->device, now);
 }
 
 static void team_make_calls(struct lab_team *team)
@@ -270,16 +262,11 @@ ncclResult_t lab_team_abort(struct lab_rank *me)
 {
 	struct lab_team *team = me->team;
 	bool first = me == team->rank[0];
-	struct wait w = {
-		.on = first ? &team->leaving : &team->aborted,
-		.bytes = 4,
-		.kind = WAIT_EQ,
-		.mask = WAIT_MASK_ALL,
-		.want = first ? (uint32_t)team->n : 1,
-		.why = first ? "harness: the other ranks of the process, to abort all"
-			     : "harness: the task that aborts the ranks of this process",
-		.from = {.rank = first ? -1 : team->rank[0]->rank, .channel = -1, .step = -1},
-	};
+	struct wait w = wait_word(first ? &team->leaving : &team->aborted, 4, WAIT_EQ,
+				  first ? (uint32_t)team->n : 1,
+				  first ? "harness: the other ranks of the process, to abort all"
+					: "harness: the task that aborts the ranks of this process",
+				  wait_by(first ? -1 : team->rank[0]->rank, -1, NULL));
 
 	shared_add_u32(&team->leaving, 1, SHARED_ACQ_REL);
 	(void)os_wait_one(&w, NULL);

@@ -57,15 +57,9 @@ static void quiet_judge(struct lab_rank *me)
 	    !unaware)
 		return;
 	sim_format_ns(bound, LAB_QUIET_NS);
-	sim_note_failure(SIM_NO_PROGRESS, "agreement", me->rank,
-			 "rank %d, quiet for %s, has an error (%s); no other rank has learned of "
-			 "it, of ranks%s",
-			 me->rank, bound, ncclGetErrorString(async), list);
-	fprintf(stderr,
-		"doppel: rank %d failed and was quiet for %s; no other rank has learned of it, of "
-		"ranks%s\n",
-		me->rank, bound, list);
-	me->run->judged = SIM_NO_PROGRESS;
+	lab_judge(me, SIM_NO_PROGRESS, "agreement",
+		  "failed (%s) and was quiet for %s; no other rank has learned of it, of ranks%s",
+		  ncclGetErrorString(async), bound, list);
 }
 
 /* True: for all that time its stream had no result. */
@@ -86,14 +80,9 @@ void lab_quiet_wait(struct lab_rank *me)
 {
 	const struct sim_event_attr end = {
 		.name = "lab.quiet", .kind = SIM_EVENT_TIMER, .delay_ns = LAB_QUIET_NS};
-	struct wait w = {
-		.on = &me->done,
-		.bytes = 4,
-		.kind = WAIT_NE,
-		.mask = WAIT_MASK_ALL,
-		.why = "harness: a quiet rank, busy with something else",
-		.from = {.rank = me->rank, .channel = -1, .step = -1},
-	};
+	struct wait w = wait_word(&me->done, 4, WAIT_NE, 0,
+				  "harness: a quiet rank, busy with something else",
+				  wait_by(me->rank, -1, NULL));
 
 	if (me->run->config->quiet != (uint32_t)me->rank + 1 || !me->comm || !me->run->armed ||
 	    sim_engine_kind() != SIM_ENGINE_SIM)

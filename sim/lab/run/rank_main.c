@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A rank of a run: its memory and streams, its communicators from init to their end, its errors. */
 #include <cuda_runtime_api.h>
+#include <stdarg.h>
 #include <stdlib.h>
 
 #include "sim/lab/program/transient.h"
@@ -34,6 +35,26 @@ void lab_rank_fail(struct lab_rank *me, ncclResult_t error, const char *what)
 	fprintf(stderr, "doppel: rank %d: %s: %s%s%s\n", me->rank, what, ncclGetErrorString(error),
 		*why ? ": " : "", why);
 	shared_store_u32(&run->failed, 1, SHARED_RELEASE);
+}
+
+void lab_judge(const struct lab_rank *me, enum sim_verdict verdict, const char *kind,
+	       const char *fmt, ...)
+{
+	struct lab_run *run = me->run;
+	char text[400];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	sim_note_failure(verdict, kind, me->rank, "rank %d: %s", me->rank, text);
+	fprintf(stderr, "doppel: rank %d: %s\n", me->rank, text);
+	os_mutex_lock(&run->lock);
+	if (verdict == SIM_WRONG_RESULT)
+		run->wrong++;
+	else
+		run->judged = verdict;
+	os_mutex_unlock(&run->lock);
 }
 
 bool lab_rank_check_cuda(struct lab_rank *me, int e, const char *what)
@@ -145,15 +166,8 @@ static bool lab_rank_get_id(struct lab_rank *me)
 		shared_store_u32(&run->id_ready, 1, SHARED_RELEASE);
 	else if (me->rank < roots)
 		shared_add_u32(&run->id_ready, 1, SHARED_RELEASE);
-	struct wait w = {
-		.on = &run->id_ready,
-		.bytes = 4,
-		.kind = WAIT_EQ,
-		.mask = WAIT_MASK_ALL,
-		.want = (uint64_t)roots,
-		.why = "harness: the unique id",
-		.from = {.rank = 0, .channel = -1, .step = -1},
-	};
+	struct wait w = wait_word(&run->id_ready, 4, WAIT_EQ, (uint64_t)roots,
+				  "harness: the unique id", wait_by(0, -1, NULL));
 	/* an id that is made is used: its root waits for a rank 0 that comes, or fails in its
 	 * init */
 	return os_wait_one(&w, &run->failed) == 0 || (run->armed && lab_leads(me));
@@ -236,12 +250,10 @@ static void rank_init_judge(const struct lab_rank *me, uint64_t start_ns)
 	if (!ms || !me->run->armed || me->team || sim_fault_hit_rank(me->rank) ||
 	    ns <= ms * 1250000 + RANK_INIT_NS)
 		return;
-	sim_note_failure(SIM_NO_PROGRESS, "liveness", me->rank,
-			 "rank %d: ncclCommInitRank has returned after %.3f s, expected at most "
-			 "5/4 of DOPPEL_TIMEOUT_MS=%llu and %llu s",
-			 me->rank, (double)ns * 1e-9, (unsigned long long)ms,
-			 RANK_INIT_NS / 1000000000);
-	me->run->judged = SIM_NO_PROGRESS;
+	lab_judge(me, SIM_NO_PROGRESS, "liveness",
+		  "ncclCommInitRank has returned after %.3f s, expected at most 5/4 of "
+		  "DOPPEL_TIMEOUT_MS=%llu and %llu s",
+		  (double)ns * 1e-9, (unsigned long long)ms, RANK_INIT_NS / 1000000000);
 }
 
 static bool lab_rank_init(struct lab_rank *me)

@@ -15,15 +15,9 @@ bool lab_barrier(struct lab_rank *me)
 	uint64_t round = ++me->arrivals;
 	if (shared_add_u64(&run->arrived, 1, SHARED_ACQ_REL) + 1 == round * (uint64_t)run->count)
 		shared_store_u64(&run->met, round, SHARED_RELEASE);
-	struct wait w = {
-		.on = &run->met,
-		.bytes = 8,
-		.kind = WAIT_GE,
-		.mask = WAIT_MASK_ALL,
-		.want = round,
-		.why = "harness: all ranks between two operations",
-		.from = {.rank = -1, .channel = -1, .step = -1},
-	};
+	struct wait w =
+		wait_word(&run->met, 8, WAIT_GE, round, "harness: all ranks between two operations",
+			  wait_by(-1, -1, NULL));
 	return os_wait_one(&w, &run->failed) == 0;
 }
 

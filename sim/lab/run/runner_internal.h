@@ -224,9 +224,12 @@ void lab_rank_fail(struct lab_rank *me, ncclResult_t error, const char *what);
 bool lab_rank_alloc(struct lab_rank *me);
 void lab_rank_free(struct lab_rank *me);
 void lab_life_main(void *arg);
-/* Checks the result of a CUDA call of a rank's task. False: it failed, which was printed and ends
- * the run. `error` is a cudaError_t. */
+/* False: the CUDA call failed, which was printed and ends the run. `error` is a cudaError_t. */
 bool lab_rank_check_cuda(struct lab_rank *me, int error, const char *what);
+/* Notes a failure of that kind (sim_note_failure), prints it, and sets the verdict of the run.
+ * SIM_WRONG_RESULT counts as one wrong element. */
+void lab_judge(const struct lab_rank *me, enum sim_verdict verdict, const char *kind,
+	       const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 bool lab_rank_sync(struct lab_rank *me);
 bool lab_rank_copy(struct lab_rank *me, void *dst, const void *src, size_t bytes, bool to_gpu);
 

@@ -71,11 +71,7 @@ static void aborted_task(void *arg)
 
 static bool aborted_start(struct aborted *a)
 {
-	char name[32];
-	struct os_thread_attr attr = {.name = name, .rank = a->s->me->rank};
-
-	snprintf(name, sizeof name, "rank%d aborts", a->s->me->rank);
-	if (!a->aborts || os_thread_start(&a->task, &attr, aborted_task, a) == 0)
+	if (!a->aborts || os_task_start(&a->task, a->s->me->rank, "aborts", aborted_task, a) == 0)
 		return true;
 	scene_report(a->s, "ncclCommAbort", "has no task");
 	return false;

@@ -46,12 +46,8 @@ static void walk_abort_now(void *arg)
 
 static bool walk_abort_start(struct walk_abort *a)
 {
-	char name[32];
-	struct os_thread_attr attr = {.name = name, .rank = a->w->s->me->rank};
-
-	snprintf(name, sizeof name, "rank%d aborts", a->w->s->me->rank);
 	if (!a->aborts || a->self || a->absent ||
-	    os_thread_start(&a->task, &attr, walk_abort_now, a) == 0)
+	    os_task_start(&a->task, a->w->s->me->rank, "aborts", walk_abort_now, a) == 0)
 		return true;
 	scene_report(a->w->s, "ncclCommAbort", "has no task");
 	return false;

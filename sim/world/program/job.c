@@ -151,13 +151,9 @@ static void job_wait(struct job_process **running, uint32_t n)
 		int index = 0;
 
 		for (uint32_t i = 0; i < n; i++) {
-			wait[i] = (struct wait){.on = &running[i]->over_word,
-						.want = 1,
-						.mask = WAIT_MASK_ALL,
-						.kind = WAIT_EQ,
-						.bytes = 4,
-						.why = "end of a program",
-						.from = {-1, -1, -1, running[i]->proc->name}};
+			wait[i] =
+				wait_word(&running[i]->over_word, 4, WAIT_EQ, 1, "end of a program",
+					  wait_by(-1, -1, running[i]->proc->name));
 			list[i] = &wait[i];
 		}
 		(void)os_wait(list, (int)n, NULL, &index);

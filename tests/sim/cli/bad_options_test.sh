@@ -64,7 +64,7 @@ for o in --hasty '--before reduce' '--streams 2' '--group 2' '--comms 2' '--faul
 	expect "swarm and $o" "${o} has no effect alone|${o%% *} has no effect alone" sweep --count 1 $o
 done
 
-expect 'a collective that is none' '--collective allgather: unknown collective; did you mean all_gather' exhaust --collective allgather
+expect 'a collective that is none' "--collective: unknown collective 'allgather'; did you mean all_gather" exhaust --collective allgather
 expect 'exhaust from 0' '--k 0: expected a number from 1' exhaust --k 0
 expect 'exhaust once, and by steps' '--k excludes --stride' exhaust kill --k 3 --stride 2
 expect 'a class, then none' "'foo': expected alloc" exhaust alloc foo
