@@ -7,6 +7,9 @@
 #include "core/base/log.h"
 #include "core/bootstrap/bootstrap_internal.h"
 
+/* Bytes of a piece of a long stream, and the length of the longest short one. */
+enum { RING_GATHER_PIECE = 16 << 10, RING_GATHER_SHORT = RING_GATHER_PIECE };
+
 /*
  * State of an all-gather. Two passes around the ring: in the first, each rank adds its block to
  * those of the ranks before it, from rank 0 on; in the second, each rank gets the blocks of the
@@ -14,7 +17,10 @@
  * simultaneously needs as many messages from each rank as there are ranks.
  *
  * A link of the ring carries one stream: a head, then the blocks of all ranks but its receiver, in
- * the order of the ranks. Bytes are forwarded as soon as those before them are.
+ * the order of the ranks. Bytes of a short stream are forwarded as soon as those before them are.
+ * In a long stream a rank collects a piece before it forwards. Otherwise each rank forwards each
+ * fragment that it receives, the network cuts fragments again, and thousands of ranks wake for a
+ * few bytes each.
  */
 struct ring_gather {
 	char *all;
@@ -57,6 +63,17 @@ static size_t ring_gather_limit(const struct bootstrap *b, const struct ring_gat
 	return MIN_OF(head + got, g->end);
 }
 
+/* True if the rank forwards now what it can send up to `limit`. It does not wait for a piece if no
+ * more can come before these bytes have gone round: they end with its own block, or with the
+ * stream. */
+static bool ring_gather_ready(const struct bootstrap *b, const struct ring_gather *g, size_t limit)
+{
+	size_t own_end = sizeof g->head_out + ((size_t)b->rank + 1) * g->bytes;
+
+	return g->end <= RING_GATHER_SHORT || limit - g->sent >= RING_GATHER_PIECE ||
+	       limit == own_end || limit == g->end;
+}
+
 static ncclResult_t ring_gather_head_check(const struct bootstrap *b, const struct ring_gather *g)
 {
 	int32_t prev = (b->rank + b->nranks - 1) % b->nranks;
@@ -81,6 +98,8 @@ static int ring_gather_send(struct bootstrap *b, struct ring_gather *g, bool *mo
 	const int32_t next = (b->rank + 1) % b->nranks;
 	size_t limit = ring_gather_limit(b, g);
 
+	if (g->sent == limit || !ring_gather_ready(b, g, limit))
+		return 0;
 	while (g->sent < limit) {
 		size_t n, done = 0;
 		char *from = ring_gather_at(g, &g->head_out, next, g->sent, &n);

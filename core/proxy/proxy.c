@@ -325,6 +325,8 @@ static ncclResult_t proxy_slots_wait(struct proxy_state *p, uint32_t n)
 			WARN("rank %d: no memory for %u proxy operations", p->comm->rank, n);
 			return ncclSystemError;
 		}
+		OS_PROBE_IDLE("proxy.slots_all_used", "a launch waits for free slots of operations",
+			      "no run of the lab has a group of hundreds of calls", true);
 		rc = rank_wait_beside(p->comm, &w, 1);
 		proxy_slots_gather(p, n);
 	}

@@ -69,18 +69,23 @@ static void letters_burn(struct world_letter *l)
 
 /* ---- boxes ---------------------------------------------------------------------------------- */
 
-static struct world_box *box_of_name(uint32_t host, const char *name)
+static struct world_box **boxes_of(const struct world_proc *wp)
 {
-	struct world_box *b = world->boxes;
+	return &world->host[wp->proc->host].boxes;
+}
 
-	while (b && !(b->owner->proc->host == host && strcmp(b->name, name) == 0))
+static struct world_box *box_of_name(const struct world_proc *wp, const char *name)
+{
+	struct world_box *b = *boxes_of(wp);
+
+	while (b && strcmp(b->name, name) != 0)
 		b = b->next;
 	return b;
 }
 
 static struct world_box **box_at(const struct world_proc *wp, int number)
 {
-	struct world_box **at = &world->boxes;
+	struct world_box **at = boxes_of(wp);
 
 	while (*at && !((*at)->owner == wp && (*at)->number == number))
 		at = &(*at)->next;
@@ -91,7 +96,7 @@ static int box_make(struct world_proc *wp, const char *name, int *number)
 {
 	struct world_box *b;
 
-	if (box_of_name(wp->proc->host, name))
+	if (box_of_name(wp, name))
 		return EADDRINUSE;
 	b = calloc(1, sizeof *b);
 	if (!b)
@@ -100,8 +105,8 @@ static int box_make(struct world_proc *wp, const char *name, int *number)
 	b->owner = wp;
 	b->number = ++world->box_last;
 	b->end = &b->first;
-	b->next = world->boxes;
-	world->boxes = b;
+	b->next = *boxes_of(wp);
+	*boxes_of(wp) = b;
 	*number = b->number;
 	return 0;
 }
@@ -161,7 +166,7 @@ int world_mailbox_post(const char *name, uint64_t what, int fd)
 	if (mailbox_fault(&rc))
 		return rc;
 	world_lock(&world->shm_lock);
-	struct world_box *b = box_of_name(world_self()->proc->host, name);
+	struct world_box *b = box_of_name(world_self(), name);
 
 	rc = b ? letter_new(what, fd, &l) : ECONNREFUSED;
 	if (!rc) {
@@ -209,7 +214,7 @@ const void *world_mailbox_object(int box)
 
 uint64_t world_mailboxes_close(struct world_proc *wp, char *first, size_t bytes)
 {
-	struct world_box **at = &world->boxes;
+	struct world_box **at = boxes_of(wp);
 	uint64_t n = 0;
 
 	world_lock(&world->shm_lock);

@@ -90,6 +90,7 @@ struct world_host {
 	uint64_t lan_free_ns;           /* time at which its interface has sent all queued bytes */
 	struct world_socket *listeners; /* under world.socket_lock */
 	struct world_segment *segments; /* under world.shm_lock */
+	struct world_box *boxes;        /* under world.shm_lock */
 };
 
 struct world_leak {
@@ -135,7 +136,6 @@ struct world {
 	struct memo_table memo;
 	struct world_agreement *agreements;
 	struct os_mutex socket_lock, shm_lock;
-	struct world_box *boxes; /* of all hosts, under shm_lock */
 	int box_last;
 	struct world_conn *conns;
 	struct foreign_client

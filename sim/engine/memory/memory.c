@@ -9,12 +9,12 @@
 
 uint32_t mem_on;
 
-enum { MEM_BUCKETS = 256 };
-DOPPEL_STATIC_CHECK(MEM_BUCKETS == 1 << (64 - 56), "mem_bucket_of uses the top eight bits");
+enum { MEM_BITS_FIRST = 8 };
 
 static struct {
-	struct mem_agent *object[MEM_BUCKETS]; /* by address, for equality only */
-	struct mem_agent unnamed;              /* agent of events that named none */
+	struct mem_agent **object; /* [1 << bits], by address, for equality only */
+	uint32_t bits, objects;
+	struct mem_agent unnamed; /* agent of events that named none */
 	struct mem_agent *pool;
 	uint32_t next_id;
 } mem;
@@ -62,20 +62,51 @@ static struct mem_agent *mem_agent_of_task(struct task *t)
 
 static struct mem_agent **mem_bucket_of(const void *object)
 {
-	return &mem.object[((uintptr_t)object * 0x9e3779b97f4a7c15ull) >> 56];
+	return &mem.object[((uintptr_t)object * 0x9e3779b97f4a7c15ull) >> (64 - mem.bits)];
+}
+
+static void mem_table_make(uint32_t bits)
+{
+	mem.bits = bits;
+	mem.object = calloc((size_t)1 << bits, sizeof(struct mem_agent *));
+	ASSERT(mem.object);
+}
+
+static void mem_object_add(struct mem_agent *me)
+{
+	struct mem_agent **bucket = mem_bucket_of(me->object);
+
+	me->next = *bucket;
+	*bucket = me;
+}
+
+/* A world of thousands of ranks has as many queue pairs and sockets, which are objects. */
+static void mem_table_grow(void)
+{
+	struct mem_agent **old = mem.object;
+	uint32_t n = 1u << mem.bits;
+
+	mem_table_make(mem.bits + 2);
+	for (uint32_t i = 0; i < n; i++)
+		for (struct mem_agent *me = old[i], *next; me; me = next) {
+			next = me->next;
+			mem_object_add(me);
+		}
+	free(old);
 }
 
 static struct mem_agent *mem_agent_of_object(const void *object)
 {
-	struct mem_agent **bucket = mem_bucket_of(object), *me;
+	struct mem_agent *me;
 
-	for (me = *bucket; me; me = me->next)
+	for (me = *mem_bucket_of(object); me; me = me->next)
 		if (me->object == object)
 			return me;
+	if (++mem.objects > 1u << mem.bits)
+		mem_table_grow();
 	me = mem_agent_new();
 	me->object = object;
-	me->next = *bucket;
-	*bucket = me;
+	mem_object_add(me);
 	return me;
 }
 
@@ -171,6 +202,7 @@ void mem_do_forget(const void *object)
 		if (me->object != object)
 			continue;
 		*at = me->next;
+		mem.objects--;
 		mem_agent_free(me);
 		return;
 	}
@@ -243,6 +275,8 @@ int mem_start(void)
 		rc = happens_start();
 		mem_on |= rc ? 0 : MEM_RACES;
 	}
+	if (mem_on)
+		mem_table_make(MEM_BITS_FIRST);
 	return rc;
 }
 
@@ -256,7 +290,7 @@ static void mem_drop_tasks(void)
 void mem_stop(void)
 {
 	mem_drop_tasks();
-	for (uint32_t i = 0; i < MEM_BUCKETS; i++) {
+	for (uint32_t i = 0; mem.object && i < 1u << mem.bits; i++) {
 		while (mem.object[i]) {
 			struct mem_agent *me = mem.object[i];
 
@@ -273,6 +307,8 @@ void mem_stop(void)
 		store_stop();
 	}
 	mem_on = 0;
+	free(mem.object);
+	mem.object = NULL;
 	while (mem.pool) {
 		struct mem_agent *me = mem.pool;
 

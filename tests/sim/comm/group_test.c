@@ -134,7 +134,22 @@ static void driver_task(int32_t task, int32_t tasks, void *arg)
 	driver_close(arg, gpu);
 }
 
-enum { COUNT = 65536 / SAMPLE_THIN };
+enum { COUNT = 65536 };
+
+/* The stack chooses LL for COUNT elements. Then a group of 300 calls does not use up the slots, and
+ * each line is two stores of the memory-order adversary: minutes of a core. */
+static const char *const simple[] = {"NCCL_PROTO=Simple", NULL};
+
+static uint64_t probe_hits(const char *name)
+{
+	const struct sim_probe_stat *stats;
+	uint32_t n = sim_probe_stats(&stats);
+
+	for (uint32_t i = 0; i < n; i++)
+		if (strcmp(stats[i].name, name) == 0)
+			return stats[i].hits;
+	ck_abort_msg("no probe %s", name);
+}
 
 static void drive(struct driver_case c, const char *const *env, uint64_t seeds)
 {
@@ -148,7 +163,8 @@ static void drive(struct driver_case c, const char *const *env, uint64_t seeds)
 START_TEST(a_group_of_more_operations_than_slots_ends)
 {
 	drive((struct driver_case){.calls = 300, .count = COUNT, .streams = {1, 1}, .comms = 1},
-	      NULL, 2);
+	      simple, 2);
+	ck_assert_uint_gt(probe_hits("proxy.slots_all_used"), 0);
 }
 END_TEST
 
@@ -156,9 +172,10 @@ END_TEST
 START_TEST(ranks_whose_plans_differ_stay_together)
 {
 	drive((struct driver_case){.calls = 300, .count = COUNT, .streams = {1, 3}, .comms = 1},
-	      NULL, 2);
+	      simple, 2);
+	ck_assert_uint_gt(probe_hits("proxy.slots_all_used"), 0);
 	drive((struct driver_case){.calls = 200, .count = COUNT, .streams = {4, 1}, .comms = 2},
-	      NULL, 2);
+	      simple, 2);
 }
 END_TEST
 
@@ -204,7 +221,8 @@ END_TEST
 
 START_TEST(a_group_of_more_operations_than_slots_ends_on_real_threads)
 {
-	struct ranks_config config = {.hosts = 2, .per_host = 1, .engine = SIM_ENGINE_THREADS};
+	struct ranks_config config = {
+		.hosts = 2, .per_host = 1, .engine = SIM_ENGINE_THREADS, .env = simple};
 	struct driver_case c = {.calls = 300, .count = COUNT, .streams = {1, 1}, .comms = 1};
 
 	ranks_run(&config, driver_task, &c);
