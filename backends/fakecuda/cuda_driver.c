@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The part of the driver API that the stack uses, and cudaGetDriverEntryPoint, which looks it up. A
- * CUdevice is the runtime's ordinal.
+ * The driver's calls about errors, devices and pointers. A CUdevice is the runtime's ordinal.
  */
 #include "backends/fakecuda/fakecuda.h"
 
@@ -204,96 +203,4 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
 		fc_unimplemented(name);
 	}
 	return driver_leave(rc);
-}
-
-/* ---- lookup --------------------------------------------------------------------------------- */
-
-static const struct driver_entry {
-	const char *name;
-	void (*fn)(void);
-} driver_entries[] = {
-	{"cuDeviceGet", (void (*)(void))cuDeviceGet},
-	{"cuDeviceGetAttribute", (void (*)(void))cuDeviceGetAttribute},
-	{"cuDeviceGetCount", (void (*)(void))cuDeviceGetCount},
-	{"cuDriverGetVersion", (void (*)(void))cuDriverGetVersion},
-	{"cuGetErrorName", (void (*)(void))cuGetErrorName},
-	{"cuGetErrorString", (void (*)(void))cuGetErrorString},
-	{"cuGraphAddChildGraphNode", (void (*)(void))cuGraphAddChildGraphNode},
-	{"cuGraphAddDependencies", (void (*)(void))cuGraphAddDependencies},
-	{"cuGraphAddEmptyNode", (void (*)(void))cuGraphAddEmptyNode},
-	{"cuGraphAddEventRecordNode", (void (*)(void))cuGraphAddEventRecordNode},
-	{"cuGraphAddEventWaitNode", (void (*)(void))cuGraphAddEventWaitNode},
-	{"cuGraphAddHostNode", (void (*)(void))cuGraphAddHostNode},
-	{"cuGraphAddMemcpyNode", (void (*)(void))cuGraphAddMemcpyNode},
-	{"cuGraphAddMemsetNode", (void (*)(void))cuGraphAddMemsetNode},
-	{"cuGraphClone", (void (*)(void))cuGraphClone},
-	{"cuGraphCreate", (void (*)(void))cuGraphCreate},
-	{"cuGraphDestroy", (void (*)(void))cuGraphDestroy},
-	{"cuGraphExecDestroy", (void (*)(void))cuGraphExecDestroy},
-	{"cuGraphExecUpdate", (void (*)(void))cuGraphExecUpdate},
-	{"cuGraphGetEdges", (void (*)(void))cuGraphGetEdges},
-	{"cuGraphGetNodes", (void (*)(void))cuGraphGetNodes},
-	{"cuGraphInstantiate", (void (*)(void))cuGraphInstantiate},
-	{"cuGraphLaunch", (void (*)(void))cuGraphLaunch},
-	{"cuGraphNodeGetType", (void (*)(void))cuGraphNodeGetType},
-	{"cuGraphReleaseUserObject", (void (*)(void))cuGraphReleaseUserObject},
-	{"cuGraphRetainUserObject", (void (*)(void))cuGraphRetainUserObject},
-	{"cuGraphUpload", (void (*)(void))cuGraphUpload},
-	{"cuInit", (void (*)(void))cuInit},
-	{"cuMemAddressFree", (void (*)(void))cuMemAddressFree},
-	{"cuMemAddressReserve", (void (*)(void))cuMemAddressReserve},
-	{"cuMemCreate", (void (*)(void))cuMemCreate},
-	{"cuMemExportToShareableHandle", (void (*)(void))cuMemExportToShareableHandle},
-	{"cuMemGetAccess", (void (*)(void))cuMemGetAccess},
-	{"cuMemGetAllocationGranularity", (void (*)(void))cuMemGetAllocationGranularity},
-	{"cuMemGetAllocationPropertiesFromHandle",
-	 (void (*)(void))cuMemGetAllocationPropertiesFromHandle},
-	{"cuMemGetAddressRange", (void (*)(void))cuMemGetAddressRange},
-	{"cuMemGetHandleForAddressRange", (void (*)(void))cuMemGetHandleForAddressRange},
-	{"cuMemImportFromShareableHandle", (void (*)(void))cuMemImportFromShareableHandle},
-	{"cuMemMap", (void (*)(void))cuMemMap},
-	{"cuMemRelease", (void (*)(void))cuMemRelease},
-	{"cuMemRetainAllocationHandle", (void (*)(void))cuMemRetainAllocationHandle},
-	{"cuMemSetAccess", (void (*)(void))cuMemSetAccess},
-	{"cuMemUnmap", (void (*)(void))cuMemUnmap},
-	{"cuPointerGetAttribute", (void (*)(void))cuPointerGetAttribute},
-	{"cuStreamBeginCapture", (void (*)(void))cuStreamBeginCapture},
-	{"cuStreamEndCapture", (void (*)(void))cuStreamEndCapture},
-	{"cuStreamGetCaptureInfo", (void (*)(void))cuStreamGetCaptureInfo},
-	{"cuStreamIsCapturing", (void (*)(void))cuStreamIsCapturing},
-	{"cuStreamUpdateCaptureDependencies", (void (*)(void))cuStreamUpdateCaptureDependencies},
-	{"cuThreadExchangeStreamCaptureMode", (void (*)(void))cuThreadExchangeStreamCaptureMode},
-	{"cuUserObjectCreate", (void (*)(void))cuUserObjectCreate},
-	{"cuUserObjectRelease", (void (*)(void))cuUserObjectRelease},
-	{"cuUserObjectRetain", (void (*)(void))cuUserObjectRetain},
-};
-
-/* Finds only implemented functions, so that a stack turns other features off. */
-cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **funcPtr,
-					     unsigned int cudaVersion, unsigned long long flags,
-					     enum cudaDriverEntryPointQueryResult *driverStatus)
-{
-	struct fc_proc *proc;
-	(void)cudaVersion, (void)flags;
-	cudaError_t rc = fc_enter("cudaGetDriverEntryPoint", &proc);
-	if (!rc && (!symbol || !funcPtr))
-		rc = cudaErrorInvalidValue;
-	if (rc)
-		return fc_leave(rc);
-	*funcPtr = NULL;
-	for (size_t i = 0; i < ARRAY_LEN(driver_entries); i++) {
-		if (!strcmp(driver_entries[i].name, symbol))
-			memcpy(funcPtr, &driver_entries[i].fn, sizeof *funcPtr);
-	}
-	if (driverStatus)
-		*driverStatus =
-			*funcPtr ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
-	return fc_leave(cudaSuccess);
-}
-
-cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **funcPtr, unsigned long long flags,
-				    enum cudaDriverEntryPointQueryResult *driverStatus)
-{
-	return cudaGetDriverEntryPointByVersion(symbol, funcPtr, CUDART_VERSION, flags,
-						driverStatus);
 }
