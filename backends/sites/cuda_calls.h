@@ -98,6 +98,10 @@
 	X("cuda.cu_init", "cuInit", 100, .idle = IDLE_DRIVER)                                      \
 	X("cuda.cu_device_get", "cuDeviceGet", 101, .idle = IDLE_DRIVER)                           \
 	X("cuda.cu_device_get_count", "cuDeviceGetCount", 100, .idle = IDLE_DRIVER)                \
+	X("cuda.cu_ctx_retain", "cuDevicePrimaryCtxRetain", 2, .idle = IDLE_DRIVER)                \
+	X("cuda.cu_ctx_release", "cuDevicePrimaryCtxRelease", 999, .idle = IDLE_DRIVER)            \
+	X("cuda.cu_ctx_set", "cuCtxSetCurrent", 201, .idle = IDLE_DRIVER)                          \
+	X("cuda.cu_ctx_get", "cuCtxGetCurrent", 201, .idle = IDLE_DRIVER)                          \
 	X("cuda.cu_mem_address_free", "cuMemAddressFree", 999)                                     \
 	X("cuda.cu_mem_address_reserve", "cuMemAddressReserve", 2)                                 \
 	X("cuda.cu_mem_create", "cuMemCreate", 2)                                                  \

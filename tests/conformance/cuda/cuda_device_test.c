@@ -312,13 +312,6 @@ START_TEST(what_is_not_implemented_aborts_with_its_name)
 END_TEST
 
 /* Calls that need a world: each runs in a child, in `sim`. */
-static void asks_unknown_attribute(void)
-{
-	int v;
-
-	cudaDeviceGetAttribute(&v, cudaDevAttrMaxTexture1DWidth, 0);
-}
-
 static void asks_unknown_pointer_attribute(void)
 {
 	void *p = NULL;
@@ -362,7 +355,6 @@ START_TEST(what_is_not_known_aborts_with_its_number)
 		void (*call)(void);
 		const char *words;
 	} cases[] = {
-		{asks_unknown_attribute, "device attribute 21 is not implemented"},
 		{asks_unknown_pointer_attribute, "pointer attribute 5 is not implemented"},
 		{adds_a_copy_of_rows, "a copy node of an array or of more than one row is not "
 				      "implemented"},

@@ -29,6 +29,8 @@ START_TEST(a_version_chooses_the_symbol)
 	finds("cuInit", 2000, 0, "cuInit", FOUND);
 	finds("cuMemGetAddressRange", 3020, 0, "cuMemGetAddressRange_v2", FOUND);
 	finds("cuMemGetAddressRange", 13000, 0, "cuMemGetAddressRange_v2", FOUND);
+	finds("cuMemAlloc", 13000, 0, "cuMemAlloc_v2", FOUND);
+	finds("cuEventElapsedTime", 13000, 0, "cuEventElapsedTime_v2", FOUND);
 	finds("cuGetProcAddress", 11030, 0, "cuGetProcAddress", FOUND);
 	finds("cuGetProcAddress", 12000, 0, "cuGetProcAddress_v2", FOUND);
 	finds("cuStreamGetCaptureInfo", 12030, 0, "cuStreamGetCaptureInfo_v3", FOUND);
@@ -59,6 +61,11 @@ END_TEST
 START_TEST(flags_choose_the_variant)
 {
 	finds("cuInit", 13000, CU_GET_PROC_ADDRESS_LEGACY_STREAM, "cuInit", FOUND);
+	finds("cuMemcpyAsync", 13000, CU_GET_PROC_ADDRESS_LEGACY_STREAM, "cuMemcpyAsync", FOUND);
+	finds("cuMemcpyAsync", 13000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,
+	      "cuMemcpyAsync_ptsz", FOUND);
+	finds("cuMemcpyHtoD", 13000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,
+	      "cuMemcpyHtoD_v2_ptds", FOUND);
 	finds("cuInit", 13000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, "cuInit", FOUND);
 }
 END_TEST
