@@ -24,7 +24,7 @@ struct fc_entry {
 extern const struct fc_entry fc_entries[];
 extern const size_t fc_entry_count;
 
-/* Returns the row with that exported name or base; NULL: none has it. */
+/* Returns a row with that base; NULL: none has it. */
 const struct fc_entry *fc_entry_find(const char *call);
 
 #endif

@@ -5,6 +5,7 @@
  */
 #include "backends/fakecuda/entry/entries.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 _Noreturn void fc_unimplemented(const char *name);
@@ -41,11 +42,12 @@ const struct fc_entry fc_entries[] = {
 };
 const size_t fc_entry_count = sizeof fc_entries / sizeof fc_entries[0];
 
+static int entry_compare(const void *call, const void *entry)
+{
+	return strcmp(call, ((const struct fc_entry *)entry)->base);
+}
+
 const struct fc_entry *fc_entry_find(const char *call)
 {
-	for (size_t i = 0; i < fc_entry_count; i++) {
-		if (!strcmp(fc_entries[i].name, call) || !strcmp(fc_entries[i].base, call))
-			return &fc_entries[i];
-	}
-	return NULL;
+	return bsearch(call, fc_entries, fc_entry_count, sizeof fc_entries[0], entry_compare);
 }

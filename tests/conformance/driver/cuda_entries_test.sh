@@ -9,9 +9,12 @@ rows=$(sed -nE 's/^(RUNTIME|NVML)\(([A-Za-z0-9_]+), ("[a-z0-9_.]+"|NULL), (BODY|
 count=$(grep -cE '^[A-Z]+\(' "$entries")
 [ "$(wc -l <<<"$rows")" = "$count" ] || { echo "a row of entries.def has another form"; exit 1; }
 [ "$count" -gt 200 ] || { echo "only $count rows: the extraction is broken"; exit 1; }
-for api in cuda 'cu[A-Z]' nvml; do
-	grep -E "^$api" <<<"$rows" | LC_ALL=C sort -c || { echo "the rows of $api are not sorted"; exit 1; }
-done
+sed -nE 's/^[A-Z]+\(([A-Za-z0-9_]+),.*/\1/p' "$entries" | LC_ALL=C sort -c || { echo "the rows are not sorted"; exit 1; }
+# all rows of a base have one site
+sites=$(sed -nE 's/^DRIVER\(([A-Za-z0-9_]+),.* ("[a-z0-9_.]+"|NULL), .*/\1 \2/p' "$entries" | LC_ALL=C sort -u)
+[ "$(wc -l <<<"$sites")" -gt 100 ] || { echo "no sites found"; exit 1; }
+twice=$(cut -d' ' -f1 <<<"$sites" | uniq -d)
+[ -z "$twice" ] || { echo "rows with two fault sites: $twice"; exit 1; }
 symbols=$(nm -D --defined-only "$build/libfakecuda.so" | awk '$2 == "T" { print $3 }' |
 	grep -E '^(cuda[A-Z]|cu[A-Z]|nvml)' | LC_ALL=C sort)
 differ=$(LC_ALL=C comm -3 <(echo "$symbols") <(LC_ALL=C sort <<<"$rows"))

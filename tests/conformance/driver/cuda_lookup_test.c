@@ -31,6 +31,8 @@ START_TEST(a_version_chooses_the_symbol)
 	finds("cuMemGetAddressRange", 13000, 0, "cuMemGetAddressRange_v2", FOUND);
 	finds("cuMemAlloc", 13000, 0, "cuMemAlloc_v2", FOUND);
 	finds("cuEventElapsedTime", 13000, 0, "cuEventElapsedTime_v2", FOUND);
+	finds("cuEventElapsedTime", 12000, 0, "cuEventElapsedTime", FOUND);
+	finds("cuMemHostRegister", 6040, 0, "cuMemHostRegister", FOUND);
 	finds("cuGetProcAddress", 11030, 0, "cuGetProcAddress", FOUND);
 	finds("cuGetProcAddress", 12000, 0, "cuGetProcAddress_v2", FOUND);
 	finds("cuStreamGetCaptureInfo", 12030, 0, "cuStreamGetCaptureInfo_v3", FOUND);
@@ -54,6 +56,8 @@ START_TEST(an_unknown_or_absent_function_is_not_found)
 	finds("cudaMalloc", 13000, 0, NULL, UNKNOWN);              /* not of the driver */
 	finds("nvmlInit_v2", 13000, 0, NULL, UNKNOWN);
 	finds("cuMulticastCreate", 13000, 0, NULL, UNKNOWN); /* ABSENT */
+	finds("cuMemAllocAsync", 13000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, NULL,
+	      UNKNOWN);
 	finds("cuGetExportTable", 13000, 0, NULL, UNKNOWN);
 }
 END_TEST
