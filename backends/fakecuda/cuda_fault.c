@@ -14,36 +14,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/fakecuda/entry/entries.h"
 #include "backends/sites/cuda_calls.h"
 
 static const struct fault_call {
-	const char *site, *call;
+	const char *site;
 	int usual;
 } fault_calls[] = {
-#define FAULT_CALL(site, call, usual, ...) {site, call, usual},
+#define FAULT_CALL(site, call, usual, ...) {site, usual},
 	FAULT_CUDA_CALLS(FAULT_CALL) FAULT_NVML_CALLS(FAULT_CALL)
 #undef FAULT_CALL
 };
 
-static const struct fault_same {
-	const char *call, *other;
-} fault_same[] = {
-#define FAULT_SAME(call, other) {call, other},
-	FAULT_CUDA_SAME(FAULT_SAME)
-#undef FAULT_SAME
-};
-
 static const struct fault_call *fault_call_find(const char *call)
 {
-	for (size_t i = 0; i < ARRAY_LEN(fault_same); i++) {
-		if (strcmp(fault_same[i].call, call) == 0)
-			call = fault_same[i].other;
-	}
-	for (size_t i = 0; i < ARRAY_LEN(fault_calls); i++) {
-		if (strcmp(fault_calls[i].call, call) == 0)
+	const struct fc_entry *e = fc_entry_find(call);
+	for (size_t i = 0; e && e->site && i < ARRAY_LEN(fault_calls); i++) {
+		if (strcmp(fault_calls[i].site, e->site) == 0)
 			return &fault_calls[i];
 	}
-	fprintf(stderr, "fakecuda: %s has no row in backends/sites/cuda_calls.h\n", call);
+	fprintf(stderr, "fakecuda: %s has no fault site in backends/fakecuda/entry/entries.def\n",
+		call);
 	abort();
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * CUDA's error state. The last error and the current device belong to the calling thread, sticky
- * errors to the context (fc_ctx.sticky). Both values of a thread are packed in its slot, so a
- * thread needs no allocation and its end no hook.
+ * errors to the context (fc_ctx.sticky). The values of a thread are packed in its slot, so a thread
+ * needs no allocation and its end no hook.
  */
 #include "backends/fakecuda/fakecuda.h"
 
@@ -12,6 +12,8 @@
 #define TASK_ERROR_SHIFT 16
 #define TASK_DEVICE_MASK 0xffffu
 #define TASK_MODE_SHIFT  48 /* position of the capture mode */
+#define TASK_MODE_MASK   3u
+#define TASK_CONTEXT     (1ull << 50) /* a context is current: the device's */
 
 int32_t fc_task_device(void)
 {
@@ -26,39 +28,45 @@ cudaError_t fc_task_error(void)
 
 enum cudaStreamCaptureMode fc_task_mode(void)
 {
-	return (enum cudaStreamCaptureMode)((uintptr_t)os_self()->slot[OS_SLOT_CUDA] >>
-					    TASK_MODE_SHIFT);
+	return (enum cudaStreamCaptureMode)(
+		(uintptr_t)os_self()->slot[OS_SLOT_CUDA] >> TASK_MODE_SHIFT & TASK_MODE_MASK);
 }
 
-static void task_pack(int32_t device, cudaError_t error, enum cudaStreamCaptureMode mode)
+bool fc_task_has_context(void)
 {
-	ASSERT(device >= 0 && (uint32_t)device <= TASK_DEVICE_MASK);
-	uintptr_t packed = (uintptr_t)device | (uintptr_t)error << TASK_ERROR_SHIFT |
-			   (uintptr_t)mode << TASK_MODE_SHIFT;
-	os_self()->slot[OS_SLOT_CUDA] = (void *)packed;
+	return (uintptr_t)os_self()->slot[OS_SLOT_CUDA] & TASK_CONTEXT;
 }
 
-static void task_set(int32_t device, cudaError_t error)
+/* Replaces the bits of `mask` by `bits`. */
+static void task_pack(uintptr_t mask, uintptr_t bits)
 {
-	task_pack(device, error, fc_task_mode());
+	uintptr_t packed = (uintptr_t)os_self()->slot[OS_SLOT_CUDA];
+
+	os_self()->slot[OS_SLOT_CUDA] = (void *)((packed & ~mask) | bits);
 }
 
 enum cudaStreamCaptureMode fc_task_exchange_mode(enum cudaStreamCaptureMode mode)
 {
 	enum cudaStreamCaptureMode before = fc_task_mode();
 
-	task_pack(fc_task_device(), fc_task_error(), mode);
+	task_pack((uintptr_t)TASK_MODE_MASK << TASK_MODE_SHIFT, (uintptr_t)mode << TASK_MODE_SHIFT);
 	return before;
 }
 
 void fc_task_set_device(int32_t device)
 {
-	task_set(device, fc_task_error());
+	ASSERT(device >= 0 && (uint32_t)device <= TASK_DEVICE_MASK);
+	task_pack(TASK_DEVICE_MASK | TASK_CONTEXT, (uintptr_t)device | TASK_CONTEXT);
+}
+
+void fc_task_drop_context(void)
+{
+	task_pack(TASK_CONTEXT, 0);
 }
 
 void fc_task_set_error(cudaError_t error)
 {
-	task_set(fc_task_device(), error);
+	task_pack((uintptr_t)UINT32_MAX << TASK_ERROR_SHIFT, (uintptr_t)error << TASK_ERROR_SHIFT);
 }
 
 /* Returns the last error, and clears it if `clear`. Reading also clears a sticky error here, but

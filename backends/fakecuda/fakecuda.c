@@ -308,6 +308,22 @@ static void fc_first_call(void)
 #endif
 }
 
+struct fc_proc *fc_proc_get(void)
+{
+	struct fc_proc *proc = NULL;
+
+	fc_first_call();
+	fc_lock();
+	if (fc.ready || fc_world_start()) {
+		struct os_proc *os = os_proc();
+		proc = os->slot[OS_SLOT_CUDA];
+		if (!proc)
+			proc = fc_proc_new(os);
+	}
+	fc_unlock();
+	return proc;
+}
+
 cudaError_t fc_enter_quiet(const char *call, struct fc_proc **proc)
 {
 	*proc = NULL;
@@ -315,20 +331,18 @@ cudaError_t fc_enter_quiet(const char *call, struct fc_proc **proc)
 	sim_point(call);
 	mem_release(NULL);
 	sim_charge_ns(FC_CALL_NS);
-	fc_lock();
-	bool ready = fc.ready || fc_world_start();
-	if (ready) {
-		struct os_proc *os = os_proc();
-		*proc = os->slot[OS_SLOT_CUDA];
-		if (!*proc)
-			*proc = fc_proc_new(os);
-	}
-	fc_unlock();
-	if (!ready)
+	*proc = fc_proc_get();
+	if (!*proc) {
 		fc_report("%s: no world with a GPU; expected a start by 'doppel exec', or "
 			  "DOPPEL_MACHINE in the environment",
 			  call);
-	return ready ? cudaSuccess : cudaErrorNoDevice;
+		return cudaErrorNoDevice;
+	}
+	if (fc_call_is_runtime(call))
+		(*proc)->initialized = true;
+	else if (fc_call_is_driver(call) && !(*proc)->initialized)
+		return cudaErrorInitializationError;
+	return cudaSuccess;
 }
 
 cudaError_t fc_enter(const char *call, struct fc_proc **proc)
@@ -350,8 +364,11 @@ cudaError_t fc_enter_ctx_quiet(const char *call, struct fc_ctx **ctx)
 	if (!proc->count)
 		return cudaErrorNoDevice;
 	fc_lock();
-	*ctx = fc_ctx_get(proc, fc_current());
-	rc = (*ctx)->sticky;
+	rc = fc_context_enter(call, proc);
+	if (!rc) {
+		*ctx = fc_ctx_get(proc, fc_current());
+		rc = (*ctx)->sticky;
+	}
 	fc_unlock();
 	return rc;
 }
@@ -364,11 +381,8 @@ cudaError_t fc_enter_ctx(const char *call, struct fc_ctx **ctx)
 
 cudaError_t fc_leave(cudaError_t error)
 {
-	/* The Programming Guide: cudaErrorNotReady is not an error and is not remembered. */
-	if (error && error != cudaErrorNotReady)
-		fc_task_set_error(error);
 	sim_events_drain();
-	return error;
+	return fc_runtime_leave((CUresult)error);
 }
 
 int32_t fc_current(void)

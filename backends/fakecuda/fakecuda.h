@@ -35,6 +35,7 @@
 #define FC_ALIGN       512u
 #define FC_FREED_KEPT  64
 #define FC_WHO_BYTES   32
+#define FC_LIMITS      10 /* of CUlimit */
 
 /* Costs in ns: orders of magnitude of a current server. */
 #define FC_CALL_NS        1000    /* an API call */
@@ -159,10 +160,25 @@ struct fc_vmm_space {
 	char who[FC_WHO_BYTES];
 };
 
+/* A device's primary context as the driver counts it; a CUcontext is its address. `active`: it
+ * exists. Its state is in struct fc_ctx. */
+struct fc_primary {
+	uint32_t retains; /* by the program */
+	bool runtime;     /* retained by the runtime, at its first call on the device */
+	bool active;
+	unsigned int flags;
+};
+
+/* A context that a task pushed: context.c. */
+struct fc_pushed;
+
 struct fc_proc {
 	struct os_proc *os;
 	struct fc_proc *next;
-	int32_t count; /* number of visible devices */
+	bool initialized;                          /* cuInit, or a call of the runtime */
+	int32_t count;                             /* number of visible devices */
+	struct fc_primary primary[FC_MAX_VISIBLE]; /* indexed by visible ordinal */
+	struct fc_pushed *pushed;                  /* of all tasks, newest first */
 	struct fc_device *device[FC_MAX_VISIBLE];
 	struct fc_ctx *ctx[FC_MAX_VISIBLE]; /* indexed by visible ordinal; NULL: not used yet */
 	struct fc_host_range *host;
@@ -192,6 +208,7 @@ struct fc_ctx {
 	int32_t ordinal; /* visible ordinal in the process */
 	cudaError_t sticky;
 	uint64_t peers;              /* bit per `dev` of the host: peer access enabled */
+	size_t limit[FC_LIMITS];     /* values of cuCtxSetLimit; 0: the default */
 	struct CUstream_st *streams; /* the legacy stream first */
 	uint32_t stream_last;
 	uint64_t order_last; /* last `order` of an operation in a blocking stream */
@@ -376,13 +393,6 @@ cudaError_t fc_enter_ctx(const char *call, struct fc_ctx **ctx);
 cudaError_t fc_enter_ctx_quiet(const char *call, struct fc_ctx **ctx);
 /* Stores the error for cudaGetLastError and lets devices step. Returns `error`. */
 cudaError_t fc_leave(cudaError_t error);
-struct fc_ctx *fc_ctx_get(struct fc_proc *proc, int32_t ordinal); /* creates it if missing */
-struct fc_ctx *fc_ctx_of_device(struct fc_proc *proc, const struct fc_device *dev);
-bool fc_device_peers(
-	const struct fc_device *a,
-	const struct fc_device *b); /* cuda_device.c: true if peer access is possible */
-int32_t fc_current(void);
-void fc_ctx_reset(struct fc_ctx *ctx); /* frees everything that the process has on that GPU */
 /* Logs on stderr why a call was refused, with the calling task. */
 void fc_report(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Like fc_report, for use that CUDA leaves undefined. Fails the run, whatever the call returns
@@ -392,22 +402,10 @@ void fc_misuse(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void fc_misuse_in_turn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void fc_who(char who[FC_WHO_BYTES]);
 _Noreturn void fc_unimplemented(const char *name);
-void fc_map_changed(void);
-uint64_t fc_map_generation(void);
 
 /* ---- fakecuda_end.c: frees what is left when the world ends; counts it as leaks -------------- */
 
 void fc_world_end(void);
-
-/* ---- errors.c ------------------------------------------------------------------------------- */
-
-void fc_task_set_device(int32_t device);
-/* Sets the capture mode of the calling thread; returns the previous one. */
-enum cudaStreamCaptureMode fc_task_mode(void);
-enum cudaStreamCaptureMode fc_task_exchange_mode(enum cudaStreamCaptureMode mode);
-int32_t fc_task_device(void);
-void fc_task_set_error(cudaError_t error);
-cudaError_t fc_task_error(void);
 
 /* ---- address constants and helpers ---------------------------------------------------------- */
 
@@ -492,6 +490,8 @@ static inline void *fc_alias_range(uint64_t address, uint64_t bytes)
 	return fc_alias(address);
 }
 
+#include "backends/fakecuda/context.h"
+#include "backends/fakecuda/entry/call.h"
 #include "backends/fakecuda/memory/cuda_memory.h"
 #include "backends/fakecuda/stream/cuda_stream.h"
 #include "backends/fakecuda/graph/graph.h"

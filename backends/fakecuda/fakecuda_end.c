@@ -185,6 +185,7 @@ void fc_proc_gone(struct os_proc *os, bool killed)
 	*at = p->next;
 	os->slot[OS_SLOT_CUDA] = NULL;
 	fc_use_proc_gone(p);
+	fc_contexts_end(p);
 	fc_unlock();
 	free(p->host);
 	free(p);

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every call of the CUDA runtime, the CUDA driver and NVML that the double has and that can fail.
- * X(site, call, error), or X(site, call, error, .idle = WHY) if no run of the lab makes the call.
- * The error is what the call usually returns when it fails: a cudaError_t, to which a CUresult is
- * equal, or an nvmlReturn_t. sites_cuda.c makes the rows fault sites. The entry points
- * of backends/fakecuda find their rows here. A missing row aborts the first run with faults;
- * tests/unit/rules_fault_calls_test.sh finds it earlier.
- *
- * Omitted, because they cannot fail: names and texts of errors, cudaGetLastError,
- * cudaPeekAtLastError, cuDriverGetVersion.
+ * The fault sites of calls of the CUDA runtime, the CUDA driver and NVML. X(site, call, error), or
+ * X(site, call, error, .idle = WHY) if no run of the lab makes the call. Calls of a family share
+ * the site of one of them: backends/fakecuda/entry/entries.def has the site of each call. The error
+ * is what the call usually returns when it fails: a cudaError_t, to which a CUresult is equal, or
+ * an nvmlReturn_t. sites_cuda.c makes the rows fault sites. A missing row aborts the first run with
+ * faults; tests/unit/rules_fault_calls_test.sh finds it earlier.
  */
 #ifndef BACKENDS_SITES_CUDA_CALLS_H
 #define BACKENDS_SITES_CUDA_CALLS_H
@@ -101,6 +98,10 @@
 	X("cuda.cu_init", "cuInit", 100, .idle = IDLE_DRIVER)                                      \
 	X("cuda.cu_device_get", "cuDeviceGet", 101, .idle = IDLE_DRIVER)                           \
 	X("cuda.cu_device_get_count", "cuDeviceGetCount", 100, .idle = IDLE_DRIVER)                \
+	X("cuda.cu_ctx_retain", "cuDevicePrimaryCtxRetain", 2, .idle = IDLE_DRIVER)                \
+	X("cuda.cu_ctx_release", "cuDevicePrimaryCtxRelease", 999, .idle = IDLE_DRIVER)            \
+	X("cuda.cu_ctx_set", "cuCtxSetCurrent", 201, .idle = IDLE_DRIVER)                          \
+	X("cuda.cu_ctx_get", "cuCtxGetCurrent", 201, .idle = IDLE_DRIVER)                          \
 	X("cuda.cu_mem_address_free", "cuMemAddressFree", 999)                                     \
 	X("cuda.cu_mem_address_reserve", "cuMemAddressReserve", 2)                                 \
 	X("cuda.cu_mem_create", "cuMemCreate", 2)                                                  \
@@ -119,72 +120,6 @@
 	X("cuda.cu_mem_get_address_range", "cuMemGetAddressRange", 500, .idle = IDLE_DRIVER)       \
 	X("cuda.cu_mem_get_handle_for_address_range", "cuMemGetHandleForAddressRange", 304)        \
 	X("cuda.cu_pointer_get_attribute", "cuPointerGetAttribute", 999, .idle = IDLE_DRIVER)
-
-/* Calls that visit the site of another call: the same in the driver, and calls of a family.
- * X(call, other). */
-#define FAULT_CUDA_SAME(X)                                                                         \
-	X("cudaStreamBeginCaptureToGraph", "cudaStreamBeginCapture")                               \
-	X("cuStreamBeginCapture", "cudaStreamBeginCapture")                                        \
-	X("cuStreamEndCapture", "cudaStreamEndCapture")                                            \
-	X("cuStreamIsCapturing", "cudaStreamIsCapturing")                                          \
-	X("cuStreamGetCaptureInfo", "cudaStreamGetCaptureInfo")                                    \
-	X("cuStreamUpdateCaptureDependencies", "cudaStreamUpdateCaptureDependencies")              \
-	X("cudaGraphInstantiateWithFlags", "cudaGraphInstantiate")                                 \
-	X("cudaGraphExecGetFlags", "cudaGraphGetNodes")                                            \
-	X("cudaGraphNodeGetType", "cudaGraphGetNodes")                                             \
-	X("cudaGraphNodeFindInClone", "cudaGraphGetNodes")                                         \
-	X("cudaGraphGetRootNodes", "cudaGraphGetNodes")                                            \
-	X("cudaGraphGetEdges", "cudaGraphGetNodes")                                                \
-	X("cudaGraphNodeGetDependencies", "cudaGraphGetNodes")                                     \
-	X("cudaGraphNodeGetDependentNodes", "cudaGraphGetNodes")                                   \
-	X("cudaGraphRemoveDependencies", "cudaGraphAddDependencies")                               \
-	X("cuGraphCreate", "cudaGraphCreate")                                                      \
-	X("cuGraphDestroy", "cudaGraphDestroy")                                                    \
-	X("cuGraphClone", "cudaGraphClone")                                                        \
-	X("cuGraphGetNodes", "cudaGraphGetNodes")                                                  \
-	X("cuGraphGetEdges", "cudaGraphGetNodes")                                                  \
-	X("cuGraphNodeGetType", "cudaGraphGetNodes")                                               \
-	X("cuGraphAddDependencies", "cudaGraphAddDependencies")                                    \
-	X("cuGraphAddMemcpyNode", "cudaGraphAddKernelNode")                                        \
-	X("cuGraphAddMemsetNode", "cudaGraphAddKernelNode")                                        \
-	X("cuGraphAddHostNode", "cudaGraphAddKernelNode")                                          \
-	X("cuGraphAddEmptyNode", "cudaGraphAddKernelNode")                                         \
-	X("cuGraphAddChildGraphNode", "cudaGraphAddKernelNode")                                    \
-	X("cuGraphAddEventRecordNode", "cudaGraphAddKernelNode")                                   \
-	X("cuGraphAddEventWaitNode", "cudaGraphAddKernelNode")                                     \
-	X("cuGraphInstantiate", "cudaGraphInstantiate")                                            \
-	X("cuGraphUpload", "cudaGraphUpload")                                                      \
-	X("cuGraphLaunch", "cudaGraphLaunch")                                                      \
-	X("cuGraphExecUpdate", "cudaGraphExecUpdate")                                              \
-	X("cuGraphExecDestroy", "cudaGraphExecDestroy")                                            \
-	X("cuUserObjectCreate", "cudaUserObjectCreate")                                            \
-	X("cuUserObjectRetain", "cudaUserObjectRetain")                                            \
-	X("cuUserObjectRelease", "cudaUserObjectRelease")                                          \
-	X("cuGraphRetainUserObject", "cudaGraphRetainUserObject")                                  \
-	X("cuGraphReleaseUserObject", "cudaGraphReleaseUserObject")                                \
-	X("cudaGraphKernelNodeGetParams", "cudaGraphGetNodes")                                     \
-	X("cudaGraphExecKernelNodeSetParams", "cudaGraphKernelNodeSetParams")                      \
-	X("cudaGraphAddMemcpyNode", "cudaGraphAddKernelNode")                                      \
-	X("cudaGraphAddMemcpyNode1D", "cudaGraphAddKernelNode")                                    \
-	X("cudaGraphMemcpyNodeGetParams", "cudaGraphGetNodes")                                     \
-	X("cudaGraphMemcpyNodeSetParams1D", "cudaGraphKernelNodeSetParams")                        \
-	X("cudaGraphExecMemcpyNodeSetParams1D", "cudaGraphKernelNodeSetParams")                    \
-	X("cudaGraphAddMemsetNode", "cudaGraphAddKernelNode")                                      \
-	X("cudaGraphMemsetNodeGetParams", "cudaGraphGetNodes")                                     \
-	X("cudaGraphMemsetNodeSetParams", "cudaGraphKernelNodeSetParams")                          \
-	X("cudaGraphExecMemsetNodeSetParams", "cudaGraphKernelNodeSetParams")                      \
-	X("cudaGraphAddHostNode", "cudaGraphAddKernelNode")                                        \
-	X("cudaGraphHostNodeGetParams", "cudaGraphGetNodes")                                       \
-	X("cudaGraphHostNodeSetParams", "cudaGraphKernelNodeSetParams")                            \
-	X("cudaGraphExecHostNodeSetParams", "cudaGraphKernelNodeSetParams")                        \
-	X("cudaGraphAddEventRecordNode", "cudaGraphAddKernelNode")                                 \
-	X("cudaGraphAddEventWaitNode", "cudaGraphAddKernelNode")                                   \
-	X("cudaGraphEventRecordNodeGetEvent", "cudaGraphGetNodes")                                 \
-	X("cudaGraphEventWaitNodeGetEvent", "cudaGraphGetNodes")                                   \
-	X("cudaGraphAddChildGraphNode", "cudaGraphAddKernelNode")                                  \
-	X("cudaGraphChildGraphNodeGetGraph", "cudaGraphGetNodes")                                  \
-	X("cudaGraphAddEmptyNode", "cudaGraphAddKernelNode")                                       \
-	X("cudaEventRecordWithFlags", "cudaEventRecord")
 
 #define FAULT_NVML_CALLS(X)                                                                        \
 	X("nvml.init", "nvmlInit_v2", 9)                                                           \

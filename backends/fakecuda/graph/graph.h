@@ -335,7 +335,6 @@ void fc_kept_free(struct CUgraph_st *g);
 
 /* ---- entry points --------------------------------------------------------------------------- */
 
-CUresult fc_driver_leave(cudaError_t rc); /* graph_driver.c: fc_leave without a last error */
 /* Enters a call of the API, evaluates `act` under fc_lock with `proc` or `ctx` set, and returns
  * its result. */
 #define fc_graph_call(call, act)                                                                   \

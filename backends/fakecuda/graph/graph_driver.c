@@ -4,12 +4,6 @@
 
 #include "backends/fakecuda/graph/graph_calls.h"
 
-CUresult fc_driver_leave(cudaError_t rc)
-{
-	sim_events_drain();
-	return (CUresult)rc;
-}
-
 /* ---- graphs and edges ----------------------------------------------------------------------- */
 
 CUresult cuGraphCreate(CUgraph *phGraph, unsigned int flags)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The part of the CUDA driver API that the stack names, spelled as in CUDA 13.0. The stack obtains
- * these functions through cudaGetDriverEntryPoint or links them. unimplemented.def lists those that
+ * these functions through cudaGetDriverEntryPoint or links them. entry/entries.def lists those that
  * abort with their name. Values are the Toolkit's (tests/conformance/cuda/cuda_headers_test.sh).
  */
 #ifndef FAKECUDA_CUDA_H
@@ -441,8 +441,9 @@ FAKECUDA_API CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp
 							     CUmemGenericAllocationHandle handle);
 
 #include "cuda_graph.h"
+#include "driver_api.h"
 
-/* ---- declared, not implemented: unimplemented.def ------------------------------------------- */
+/* ---- declared, not implemented: ABSENT in entry/entries.def --------------------------------- */
 
 FAKECUDA_API CUresult cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle,
 					const CUmulticastObjectProp *prop);
@@ -461,9 +462,6 @@ FAKECUDA_API CUresult cuMulticastGetGranularity(size_t *granularity,
 FAKECUDA_API CUresult cuCtxCreate(CUcontext *pctx, CUctxCreateParams *ctxCreateParams,
 				  unsigned int flags, CUdevice dev);
 FAKECUDA_API CUresult cuCtxDestroy(CUcontext ctx);
-FAKECUDA_API CUresult cuCtxGetCurrent(CUcontext *pctx);
-FAKECUDA_API CUresult cuCtxSetCurrent(CUcontext ctx);
-FAKECUDA_API CUresult cuCtxGetDevice(CUdevice *device);
 FAKECUDA_API CUresult cuStreamBatchMemOp(CUstream stream, unsigned int count,
 					 CUstreamBatchMemOpParams *paramArray, unsigned int flags);
 FAKECUDA_API CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,

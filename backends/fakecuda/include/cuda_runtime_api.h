@@ -2,7 +2,7 @@
 /*
  * The CUDA runtime API of the GPU double, spelled as in CUDA 13.0. Called by core and by any
  * program that would include the Toolkit's header; implemented by libfakecuda. All of it exists. A
- * call of a function that backends/fakecuda/unimplemented.def lists aborts with its name.
+ * call of a function that is ABSENT in backends/fakecuda/entry/entries.def aborts with its name.
  *
  * Contract, units and errors are CUDA's: docs/fakecuda.md lists where the double is stricter.
  */
@@ -125,7 +125,7 @@ FAKECUDA_API cudaError_t cudaFuncSetAttribute(const void *func, enum cudaFuncAtt
 					      int value);
 FAKECUDA_API cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attr, const void *func);
 
-/* ---- declared, not implemented: unimplemented.def ------------------------------------------- */
+/* ---- declared, not implemented: ABSENT in entry/entries.def --------------------------------- */
 
 FAKECUDA_API cudaError_t cudaMallocAsync(void **devPtr, size_t size, cudaStream_t hStream);
 FAKECUDA_API cudaError_t cudaFreeAsync(void *devPtr, cudaStream_t hStream);

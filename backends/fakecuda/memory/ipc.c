@@ -18,23 +18,22 @@ static uint32_t ipc_proc(const struct os_proc *proc)
 	return fc_share_on() ? world_config()->share.process : proc->id;
 }
 
-cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *devPtr)
+CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 {
+	const struct fc_at at = FC_AT("cuIpcGetMemHandle");
 	struct fc_ctx *ctx;
-	uint64_t address = (uintptr_t)devPtr;
-	cudaError_t rc = fc_enter_ctx("cudaIpcGetMemHandle", &ctx);
-	if (!rc && !handle)
+	cudaError_t rc = fc_enter_ctx(at.call, &ctx);
+	if (!rc && !pHandle)
 		rc = cudaErrorInvalidValue;
 	if (rc)
-		return fc_leave(rc);
+		return fc_driver_leave(rc);
 	fc_lock();
-	struct fc_device *dev = fc_device_at(address);
-	struct fc_alloc *a = dev ? fc_access_alloc(ctx->proc, dev, address, 1) : NULL;
+	struct fc_device *dev = fc_device_at(dptr);
+	struct fc_alloc *a = dev ? fc_access_alloc(ctx->proc, dev, dptr, 1) : NULL;
 	if (!a || a->vmm || a->proc != ctx->proc->os->id) {
 		fc_report(
-			"cudaIpcGetMemHandle: %p is not device memory that this process allocated "
-			"by cudaMalloc",
-			devPtr);
+			"%s: 0x%llx is not device memory that this process allocated by cudaMalloc",
+			at.call, dptr);
 		rc = cudaErrorInvalidValue;
 	} else {
 		struct fc_ipc_handle h = {.magic = IPC_MAGIC,
@@ -47,36 +46,37 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *handle, void *devPtr)
 		if (fc_share_on() && !fc_export(a, &h))
 			rc = cudaErrorMemoryAllocation;
 		else
-			memcpy(handle, &h, sizeof h);
+			memcpy(pHandle, &h, sizeof h);
 	}
 	fc_unlock();
-	return fc_leave(rc);
+	return fc_driver_leave(rc);
 }
 
 /* Checks that the process may open this handle; reports an error. The caller holds fc_lock. */
-static cudaError_t ipc_check(struct fc_ctx *ctx, const struct fc_ipc_handle *h, struct fc_alloc **a)
+static cudaError_t ipc_check(const char *call, struct fc_ctx *ctx, const struct fc_ipc_handle *h,
+			     struct fc_alloc **a)
 {
 	struct os_proc *self = ctx->proc->os;
 	if (h->magic != IPC_MAGIC || h->device >= fc.device_count) {
-		fc_report("cudaIpcOpenMemHandle: invalid IPC handle");
+		fc_report("%s: invalid IPC handle", call);
 		return cudaErrorInvalidValue;
 	}
 	if (h->host != self->host) {
-		fc_report("cudaIpcOpenMemHandle: the handle is of host %u, this process runs on "
+		fc_report("%s: the handle is of host %u, this process runs on "
 			  "host %u",
-			  h->host, self->host);
+			  call, h->host, self->host);
 		return cudaErrorInvalidResourceHandle;
 	}
 	if (h->proc == ipc_proc(self)) {
-		fc_report("cudaIpcOpenMemHandle: the handle was made by this process itself");
+		fc_report("%s: the handle was made by this process itself", call);
 		return cudaErrorDeviceUninitialized;
 	}
 	if (fc_share_on())
 		return fc_import(h, a);
 	*a = fc_alloc_by_number(&fc.device[h->device], h->number);
 	if (!*a || (*a)->base != h->base || (*a)->proc != h->proc || (*a)->freed) {
-		fc_report("cudaIpcOpenMemHandle: gpu %u #%u was freed since the handle was made",
-			  h->device, h->number);
+		fc_report("%s: gpu %u #%u was freed since the handle was made", call, h->device,
+			  h->number);
 		return cudaErrorInvalidResourceHandle;
 	}
 	return cudaSuccess;
@@ -101,34 +101,35 @@ static void ipc_open_add(struct fc_ctx *ctx, struct fc_device *dev, struct fc_al
 	fc_map_changed();
 }
 
-cudaError_t cudaIpcOpenMemHandle(void **devPtr, cudaIpcMemHandle_t handle, unsigned int flags)
+CUresult cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)
 {
+	const struct fc_at at = FC_AT("cuIpcOpenMemHandle");
 	struct fc_ctx *ctx;
 	struct fc_ipc_handle h;
 	struct fc_alloc *a = NULL;
-	cudaError_t rc = fc_enter_ctx("cudaIpcOpenMemHandle", &ctx);
+	cudaError_t rc = fc_enter_ctx(at.call, &ctx);
 	if (rc)
-		return fc_leave(rc);
-	if (!devPtr || flags != cudaIpcMemLazyEnablePeerAccess) {
-		fc_report("cudaIpcOpenMemHandle: flags must be cudaIpcMemLazyEnablePeerAccess");
-		return fc_leave(cudaErrorInvalidValue);
+		return fc_driver_leave(rc);
+	if (!pdptr || Flags != cudaIpcMemLazyEnablePeerAccess) {
+		fc_report("%s: flags must be cudaIpcMemLazyEnablePeerAccess", at.call);
+		return fc_driver_leave(cudaErrorInvalidValue);
 	}
 	if (OS_BUGGIFY("cuda.ipc_open_waits",
 		       "cudaIpcOpenMemHandle waits for the context's work, as it may") ||
 	    fc_waits_always()) {
-		rc = fc_ctx_wait(ctx, "cudaIpcOpenMemHandle");
+		rc = fc_ctx_wait(ctx, at.call);
 		if (rc)
-			return fc_leave(rc);
+			return fc_driver_leave(rc);
 	}
 	memcpy(&h, &handle, sizeof h);
 	fc_lock();
-	rc = ipc_check(ctx, &h, &a);
+	rc = ipc_check(at.call, ctx, &h, &a);
 	if (!rc)
 		ipc_open_add(ctx, &fc.device[h.device], a);
 	fc_unlock();
 	if (!rc)
-		*devPtr = (void *)(uintptr_t)h.base;
-	return fc_leave(rc);
+		*pdptr = h.base;
+	return fc_driver_leave(rc);
 }
 
 void fc_ipc_drop(struct fc_proc *proc, struct fc_ipc_open *open)
@@ -146,39 +147,40 @@ void fc_ipc_drop(struct fc_proc *proc, struct fc_ipc_open *open)
 	free(open);
 }
 
-static struct fc_ipc_open *ipc_open_find(struct fc_proc *proc, const void *base)
+static struct fc_ipc_open *ipc_open_find(struct fc_proc *proc, uint64_t base)
 {
 	struct fc_ipc_open *o = proc->open;
 
-	while (o && o->base != (uintptr_t)base)
+	while (o && o->base != base)
 		o = o->next;
 	return o;
 }
 
-cudaError_t cudaIpcCloseMemHandle(void *devPtr)
+CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
 {
+	const struct fc_at at = FC_AT("cuIpcCloseMemHandle");
 	struct fc_ctx *ctx;
-	cudaError_t rc = fc_enter_ctx("cudaIpcCloseMemHandle", &ctx);
+	cudaError_t rc = fc_enter_ctx(at.call, &ctx);
 	if (!ctx)
-		return fc_leave(rc);
+		return fc_driver_leave(rc);
 	fc_lock();
-	struct fc_ipc_open *o = ipc_open_find(ctx->proc, devPtr);
+	struct fc_ipc_open *o = ipc_open_find(ctx->proc, dptr);
 	if (o && o->count == 1 && !ctx->sticky)
 		fc_use_unmap(ctx->proc,
-			     &(struct fc_use_mapping){"cudaIpcCloseMemHandle",
-						      &fc.device[o->device], o->number, &o->used},
-			     __builtin_return_address(0));
+			     &(struct fc_use_mapping){at.call, &fc.device[o->device], o->number,
+						      &o->used},
+			     at.caller);
 	fc_unlock();
-	cudaError_t waited = fc_ctx_wait(ctx, "cudaIpcCloseMemHandle");
+	cudaError_t waited = fc_ctx_wait(ctx, at.call);
 	rc = rc ? rc : waited;
 	fc_lock();
-	o = ipc_open_find(ctx->proc, devPtr);
+	o = ipc_open_find(ctx->proc, dptr);
 	if (!o) {
-		fc_misuse("cudaIpcCloseMemHandle: %p was not opened here", devPtr);
+		fc_misuse("%s: 0x%llx was not opened here", at.call, dptr);
 		rc = cudaErrorInvalidValue;
 	} else if (--o->count == 0) {
 		fc_ipc_drop(ctx->proc, o);
 	}
 	fc_unlock();
-	return fc_leave(rc);
+	return fc_driver_leave(rc);
 }

@@ -151,30 +151,26 @@ struct CUevent_st *fc_event_get(struct fc_proc *proc, cudaEvent_t handle, const 
 	return NULL;
 }
 
-cudaError_t cudaEventCreate(cudaEvent_t *event)
+CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags)
 {
-	return cudaEventCreateWithFlags(event, cudaEventDefault);
-}
-
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags)
-{
+	const struct fc_at at = FC_AT("cuEventCreate");
 	struct fc_ctx *ctx;
-	cudaError_t rc = fc_enter_ctx("cudaEventCreateWithFlags", &ctx);
+	cudaError_t rc = fc_enter_ctx(at.call, &ctx);
 	if (rc)
-		return fc_leave(rc);
+		return fc_driver_leave(rc);
 	unsigned int known = cudaEventBlockingSync | cudaEventDisableTiming | cudaEventInterprocess;
-	bool ipc_timing = (flags & cudaEventInterprocess) && !(flags & cudaEventDisableTiming);
-	if (!event || flags & ~known || ipc_timing) {
-		fc_report("cudaEventCreateWithFlags: %s",
+	bool ipc_timing = (Flags & cudaEventInterprocess) && !(Flags & cudaEventDisableTiming);
+	if (!phEvent || Flags & ~known || ipc_timing) {
+		fc_report("%s: %s", at.call,
 			  ipc_timing ? "interprocess needs cudaEventDisableTiming"
 				     : "bad argument");
-		return fc_leave(cudaErrorInvalidValue);
+		return fc_driver_leave(cudaErrorInvalidValue);
 	}
 	struct CUevent_st *e = calloc(1, sizeof *e);
 	ASSERT(e);
 	e->magic = FC_EVENT_MAGIC;
 	e->ctx = ctx;
-	e->flags = flags;
+	e->flags = Flags;
 	fc_who(e->who);
 	fc_lock();
 	struct CUevent_st **end = &ctx->events;
@@ -188,18 +184,19 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int flags)
 				 .channel = -1,
 				 .number = e->number};
 	os_label(e, &label);
-	*event = e;
-	return fc_leave(cudaSuccess);
+	*phEvent = e;
+	return fc_driver_leave(cudaSuccess);
 }
 
-cudaError_t cudaEventDestroy(cudaEvent_t event)
+CUresult cuEventDestroy(CUevent hEvent)
 {
+	const struct fc_at at = FC_AT("cuEventDestroy");
 	struct fc_ctx *ctx;
-	cudaError_t rc = fc_enter_ctx("cudaEventDestroy", &ctx);
+	cudaError_t rc = fc_enter_ctx(at.call, &ctx);
 	if (!ctx)
-		return fc_leave(rc);
+		return fc_driver_leave(rc);
 	fc_lock();
-	struct CUevent_st *e = fc_event_get(ctx->proc, event, "cudaEventDestroy");
+	struct CUevent_st *e = fc_event_get(ctx->proc, hEvent, at.call);
 	if (!e) {
 		rc = cudaErrorInvalidResourceHandle;
 	} else {
@@ -208,7 +205,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 			fc_event_drop(e);
 	}
 	fc_unlock();
-	return fc_leave(rc);
+	return fc_driver_leave(rc);
 }
 
 /* Records the event in the stream: for a wait, as a dependency of a capture, or as a node of the
@@ -238,38 +235,39 @@ static cudaError_t event_record(struct CUevent_st *e, struct CUstream_st *s, uns
 	return cudaSuccess;
 }
 
-static cudaError_t event_record_call(cudaEvent_t event, cudaStream_t stream, unsigned int flags,
-				     const char *call, const void *caller)
+static CUresult event_record_call(CUevent event, CUstream stream, unsigned int flags,
+				  const struct fc_at *at)
 {
 	struct fc_ctx *ctx;
-	cudaError_t rc = fc_enter_ctx(call, &ctx);
-	if (rc)
-		return fc_leave(rc);
-	fc_lock();
-	struct CUevent_st *e = fc_event_get(ctx->proc, event, call);
-	struct CUstream_st *s = e ? fc_stream_get(ctx, stream, call) : NULL;
-	rc = s ? fc_capture_check(s, call) : cudaErrorInvalidResourceHandle;
-	if (!rc)
-		rc = event_record(e, s, flags, call, caller);
-	fc_unlock();
-	return fc_leave(rc);
-}
-
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
-{
-	return event_record_call(event, stream, 0, "cudaEventRecord", __builtin_return_address(0));
-}
-
-cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned int flags)
-{
-	if (flags & ~(unsigned int)cudaEventRecordExternal) {
-		fc_report("cudaEventRecordWithFlags: flags 0x%x; expected 0 or "
-			  "cudaEventRecordExternal",
-			  flags);
-		return fc_leave(cudaErrorInvalidValue);
+	cudaError_t rc = fc_enter_ctx(at->call, &ctx);
+	if (!rc && flags & ~(unsigned int)cudaEventRecordExternal) {
+		fc_report("%s: flags 0x%x; expected 0 or cudaEventRecordExternal", at->call, flags);
+		rc = cudaErrorInvalidValue;
 	}
-	return event_record_call(event, stream, flags, "cudaEventRecordWithFlags",
-				 __builtin_return_address(0));
+	if (rc)
+		return fc_driver_leave(rc);
+	fc_lock();
+	struct CUevent_st *e = fc_event_get(ctx->proc, event, at->call);
+	struct CUstream_st *s = e ? fc_stream_get(ctx, stream, at->call) : NULL;
+	rc = s ? fc_capture_check(s, at->call) : cudaErrorInvalidResourceHandle;
+	if (!rc)
+		rc = event_record(e, s, flags, at->call, at->caller);
+	fc_unlock();
+	return fc_driver_leave(rc);
+}
+
+CUresult cuEventRecord(CUevent hEvent, CUstream hStream)
+{
+	const struct fc_at at = FC_AT("cuEventRecord");
+
+	return event_record_call(hEvent, hStream, 0, &at);
+}
+
+CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)
+{
+	const struct fc_at at = FC_AT("cuEventRecordWithFlags");
+
+	return event_record_call(hEvent, hStream, flags, &at);
 }
 
 /* Makes the stream wait: in the stream, as an edge of the capture's graph, or as a node of it
@@ -296,37 +294,37 @@ static cudaError_t event_wait_in(struct CUevent_st *e, struct CUstream_st *s, un
 	return rc;
 }
 
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags)
+CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
 {
-	static const char call[] = "cudaStreamWaitEvent";
+	const struct fc_at at = FC_AT("cuStreamWaitEvent");
 	struct fc_ctx *ctx;
-	cudaError_t rc = fc_enter_ctx("cudaStreamWaitEvent", &ctx);
+	cudaError_t rc = fc_enter_ctx(at.call, &ctx);
 	if (rc)
-		return fc_leave(rc);
-	if (flags & ~(unsigned int)cudaEventWaitExternal) {
-		fc_report("%s: flags 0x%x; expected 0 or cudaEventWaitExternal", call, flags);
-		return fc_leave(cudaErrorInvalidValue);
+		return fc_driver_leave(rc);
+	if (Flags & ~(unsigned int)cudaEventWaitExternal) {
+		fc_report("%s: flags 0x%x; expected 0 or cudaEventWaitExternal", at.call, Flags);
+		return fc_driver_leave(cudaErrorInvalidValue);
 	}
 	fc_lock();
-	struct CUevent_st *e = fc_event_get(ctx->proc, event, call);
-	struct CUstream_st *s = e ? fc_stream_get(ctx, stream, call) : NULL;
-	rc = s ? fc_capture_check(s, call) : cudaErrorInvalidResourceHandle;
+	struct CUevent_st *e = fc_event_get(ctx->proc, hEvent, at.call);
+	struct CUstream_st *s = e ? fc_stream_get(ctx, hStream, at.call) : NULL;
+	rc = s ? fc_capture_check(s, at.call) : cudaErrorInvalidResourceHandle;
 	if (!rc)
-		rc = event_wait_in(e, s, flags, call, __builtin_return_address(0));
+		rc = event_wait_in(e, s, Flags, at.call, at.caller);
 	fc_unlock();
-	return fc_leave(rc);
+	return fc_driver_leave(rc);
 }
 
-cudaError_t cudaEventQuery(cudaEvent_t event)
+CUresult cuEventQuery(CUevent hEvent)
 {
+	const struct fc_at at = FC_AT("cuEventQuery");
 	struct fc_ctx *ctx;
-	cudaError_t rc = fc_enter_ctx("cudaEventQuery", &ctx);
+	cudaError_t rc = fc_enter_ctx(at.call, &ctx);
 	if (rc)
-		return fc_leave(rc);
+		return fc_driver_leave(rc);
 	fc_lock();
-	struct CUevent_st *e = fc_event_get(ctx->proc, event, "cudaEventQuery");
-	cudaError_t bad =
-		e ? fc_capture_event(e, "cudaEventQuery") : cudaErrorInvalidResourceHandle;
+	struct CUevent_st *e = fc_event_get(ctx->proc, hEvent, at.call);
+	cudaError_t bad = e ? fc_capture_event(e, at.call) : cudaErrorInvalidResourceHandle;
 	if (bad)
 		rc = bad;
 	else if (e->ctx->sticky)
@@ -338,20 +336,19 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 		fc_use_host_waited_mark(ctx->proc, e->latest);
 	}
 	fc_unlock();
-	rc = fc_leave(rc);
+	(void)fc_driver_leave(rc);
 	if (rc == cudaErrorNotReady)
-		os_poll_miss("cudaEventQuery");
+		os_poll_miss(at.call);
 	else
 		os_poll_hit();
-	return rc;
+	return (CUresult)rc;
 }
 
 /* Waits until the mark is reached. The caller holds a reference to the mark, and not fc_lock. */
-static cudaError_t event_wait(struct CUevent_st *e, const struct fc_mark *mark)
+static cudaError_t event_wait(struct CUevent_st *e, const struct fc_mark *mark, const char *call)
 {
 	char why[96];
-	snprintf(why, sizeof why, "cudaEventSynchronize event %u of gpu %u", e->number,
-		 e->ctx->dev->index);
+	snprintf(why, sizeof why, "%s event %u of gpu %u", call, e->number, e->ctx->dev->index);
 	for (;;) {
 		struct wait w = {.on = e,
 				 .want = os_event_seq(e),
@@ -374,40 +371,42 @@ static cudaError_t event_wait(struct CUevent_st *e, const struct fc_mark *mark)
 	}
 }
 
-cudaError_t cudaEventSynchronize(cudaEvent_t event)
+CUresult cuEventSynchronize(CUevent hEvent)
 {
+	const struct fc_at at = FC_AT("cuEventSynchronize");
 	struct fc_ctx *ctx;
-	cudaError_t rc = fc_enter_ctx("cudaEventSynchronize", &ctx);
+	cudaError_t rc = fc_enter_ctx(at.call, &ctx);
 	if (rc)
-		return fc_leave(rc);
+		return fc_driver_leave(rc);
 	fc_lock();
-	struct CUevent_st *e = fc_event_get(ctx->proc, event, "cudaEventSynchronize");
-	rc = e ? fc_capture_event(e, "cudaEventSynchronize") : cudaErrorInvalidResourceHandle;
+	struct CUevent_st *e = fc_event_get(ctx->proc, hEvent, at.call);
+	rc = e ? fc_capture_event(e, at.call) : cudaErrorInvalidResourceHandle;
 	struct fc_mark *mark = rc ? NULL : e->latest;
 	if (mark)
 		mark->refs++;
 	fc_unlock();
 	if (mark) {
-		rc = event_wait(e, mark);
+		rc = event_wait(e, mark, at.call);
 		fc_lock();
 		fc_mark_unref(mark);
 		fc_unlock();
 	}
-	return fc_leave(rc);
+	return fc_driver_leave(rc);
 }
 
 /* Computes the time between two events of the process, which must be recorded with timing. */
-static cudaError_t event_elapsed(const struct CUevent_st *a, const struct CUevent_st *b, float *ms)
+static cudaError_t event_elapsed(const struct CUevent_st *a, const struct CUevent_st *b, float *ms,
+				 const char *call)
 {
 	if (a->captured || b->captured) {
-		fc_report("cudaEventElapsedTime: a capture recorded event %u last",
+		fc_report("%s: a capture recorded event %u last", call,
 			  a->captured ? a->number : b->number);
 		return cudaErrorInvalidValue;
 	}
 	if ((a->flags | b->flags) & cudaEventDisableTiming || !a->latest || !b->latest) {
-		fc_report("cudaEventElapsedTime: %s", a->latest && b->latest
-							      ? "an event without timing"
-							      : "an event that was never recorded");
+		fc_report("%s: %s", call,
+			  a->latest && b->latest ? "an event without timing"
+						 : "an event that was never recorded");
 		return cudaErrorInvalidResourceHandle;
 	}
 	if (!event_complete(a) || !event_complete(b))
@@ -417,18 +416,19 @@ static cudaError_t event_elapsed(const struct CUevent_st *a, const struct CUeven
 	return cudaSuccess;
 }
 
-cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
+CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd)
 {
+	const struct fc_at at = FC_AT("cuEventElapsedTime");
 	struct fc_ctx *ctx;
-	cudaError_t rc = fc_enter_ctx("cudaEventElapsedTime", &ctx);
+	cudaError_t rc = fc_enter_ctx(at.call, &ctx);
 	if (rc)
-		return fc_leave(rc);
-	if (!ms)
-		return fc_leave(cudaErrorInvalidValue);
+		return fc_driver_leave(rc);
+	if (!pMilliseconds)
+		return fc_driver_leave(cudaErrorInvalidValue);
 	fc_lock();
-	struct CUevent_st *a = fc_event_get(ctx->proc, start, "cudaEventElapsedTime");
-	struct CUevent_st *b = a ? fc_event_get(ctx->proc, end, "cudaEventElapsedTime") : NULL;
-	rc = b ? event_elapsed(a, b, ms) : cudaErrorInvalidResourceHandle;
+	struct CUevent_st *a = fc_event_get(ctx->proc, hStart, at.call);
+	struct CUevent_st *b = a ? fc_event_get(ctx->proc, hEnd, at.call) : NULL;
+	rc = b ? event_elapsed(a, b, pMilliseconds, at.call) : cudaErrorInvalidResourceHandle;
 	fc_unlock();
-	return fc_leave(rc);
+	return fc_driver_leave(rc);
 }

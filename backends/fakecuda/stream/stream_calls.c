@@ -1,47 +1,48 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The calls about streams. cuda_stream.c has the queues and their order. */
+/* The driver's calls about streams. cuda_stream.c has the queues and their order. */
 #include "backends/fakecuda/fakecuda.h"
 
 #define STREAM_PRIORITY_GREATEST (-5)
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
-cudaError_t cudaStreamCreate(cudaStream_t *pStream)
+CUresult cuStreamCreate(CUstream *phStream, unsigned int Flags)
 {
-	return cudaStreamCreateWithPriority(pStream, cudaStreamDefault, 0);
+	const struct fc_at at = FC_AT("cuStreamCreate");
+
+	fc_at_announce(at.call, at.caller);
+	return cuStreamCreateWithPriority(phStream, Flags, 0);
 }
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *pStream, unsigned int flags)
+CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority)
 {
-	return cudaStreamCreateWithPriority(pStream, flags, 0);
-}
-
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t *pStream, unsigned int flags, int priority)
-{
+	const struct fc_at at = FC_AT("cuStreamCreateWithPriority");
 	struct fc_ctx *ctx;
-	cudaError_t rc = fc_enter_ctx("cudaStreamCreateWithPriority", &ctx);
+	cudaError_t rc = fc_enter_ctx(at.call, &ctx);
 	if (rc)
-		return fc_leave(rc);
-	if (!pStream || flags & ~(unsigned int)cudaStreamNonBlocking) {
-		fc_report("cudaStreamCreate: %s",
-			  pStream ? "unknown flags" : "no place for the stream");
-		return fc_leave(cudaErrorInvalidValue);
+		return fc_driver_leave(rc);
+	if (!phStream || flags & ~(unsigned int)cudaStreamNonBlocking) {
+		fc_report("%s: %s", at.call,
+			  phStream ? "unknown flags" : "no place for the stream");
+		return fc_driver_leave(cudaErrorInvalidValue);
 	}
 	fc_lock();
 	/* priorities out of range are clamped, as in CUDA */
-	*pStream = fc_stream_new(ctx, flags, MAX_OF(STREAM_PRIORITY_GREATEST, MIN_OF(priority, 0)));
+	*phStream =
+		fc_stream_new(ctx, flags, MAX_OF(STREAM_PRIORITY_GREATEST, MIN_OF(priority, 0)));
 	fc_unlock();
-	return fc_leave(cudaSuccess);
+	return fc_driver_leave(cudaSuccess);
 }
 
-cudaError_t cudaStreamDestroy(cudaStream_t stream)
+CUresult cuStreamDestroy(CUstream hStream)
 {
+	const struct fc_at at = FC_AT("cuStreamDestroy");
 	struct fc_ctx *ctx;
-	cudaError_t rc = fc_enter_ctx("cudaStreamDestroy", &ctx);
+	cudaError_t rc = fc_enter_ctx(at.call, &ctx);
 	if (!ctx)
-		return fc_leave(rc);
+		return fc_driver_leave(rc);
 	fc_lock();
-	struct CUstream_st *s = fc_stream_get(ctx, stream, "cudaStreamDestroy");
+	struct CUstream_st *s = fc_stream_get(ctx, hStream, at.call);
 	if (!s || !s->number || s->task) {
 		rc = cudaErrorInvalidResourceHandle;
 	} else {
@@ -52,35 +53,36 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 			fc_stream_drop(s);
 	}
 	fc_unlock();
-	return fc_leave(rc);
+	return fc_driver_leave(rc);
 }
 
-cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+CUresult cuStreamSynchronize(CUstream hStream)
 {
+	const struct fc_at at = FC_AT("cuStreamSynchronize");
 	struct fc_ctx *ctx;
-	cudaError_t rc = fc_enter_ctx("cudaStreamSynchronize", &ctx);
+	cudaError_t rc = fc_enter_ctx(at.call, &ctx);
 	if (rc)
-		return fc_leave(rc);
+		return fc_driver_leave(rc);
 	fc_lock();
-	struct CUstream_st *s = fc_stream_get(ctx, stream, "cudaStreamSynchronize");
+	struct CUstream_st *s = fc_stream_get(ctx, hStream, at.call);
 	uint64_t done = s ? s->queued : 0;
-	rc = s ? fc_capture_forbids(s, "cudaStreamSynchronize") : cudaErrorInvalidResourceHandle;
+	rc = s ? fc_capture_forbids(s, at.call) : cudaErrorInvalidResourceHandle;
 	fc_unlock();
 	if (rc)
-		return fc_leave(rc);
-	return fc_leave(fc_stream_wait(s, done, "cudaStreamSynchronize"));
+		return fc_driver_leave(rc);
+	return fc_driver_leave(fc_stream_wait(s, done, at.call));
 }
 
-cudaError_t cudaStreamQuery(cudaStream_t stream)
+CUresult cuStreamQuery(CUstream hStream)
 {
+	const struct fc_at at = FC_AT("cuStreamQuery");
 	struct fc_ctx *ctx;
-	cudaError_t rc = fc_enter_ctx("cudaStreamQuery", &ctx);
+	cudaError_t rc = fc_enter_ctx(at.call, &ctx);
 	if (rc)
-		return fc_leave(rc);
+		return fc_driver_leave(rc);
 	fc_lock();
-	struct CUstream_st *s = fc_stream_get(ctx, stream, "cudaStreamQuery");
-	cudaError_t bad =
-		s ? fc_capture_forbids(s, "cudaStreamQuery") : cudaErrorInvalidResourceHandle;
+	struct CUstream_st *s = fc_stream_get(ctx, hStream, at.call);
+	cudaError_t bad = s ? fc_capture_forbids(s, at.call) : cudaErrorInvalidResourceHandle;
 	if (bad)
 		rc = bad;
 	else if (s->ctx->sticky)
@@ -92,39 +94,25 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
 		fc_use_host_waited(s, s->done);
 	}
 	fc_unlock();
-	rc = fc_leave(rc);
+	(void)fc_driver_leave(rc);
 	if (rc == cudaErrorNotReady)
-		os_poll_miss("cudaStreamQuery");
+		os_poll_miss(at.call);
 	else
 		os_poll_hit();
-	return rc;
-}
-
-cudaError_t cudaDeviceSynchronize(void)
-{
-	struct fc_ctx *ctx;
-	cudaError_t rc = fc_enter_ctx("cudaDeviceSynchronize", &ctx);
-	if (!rc) {
-		fc_lock();
-		rc = fc_capture_waits(ctx, "cudaDeviceSynchronize");
-		fc_unlock();
-	}
-	if (rc)
-		return fc_leave(rc);
-	return fc_leave(fc_ctx_wait(ctx, "cudaDeviceSynchronize"));
+	return (CUresult)rc;
 }
 
 /* Returns one property of a stream, selected by `what`: 'p'riority, 'f'lags, 'd'evice. */
-static cudaError_t stream_property(cudaStream_t stream, const char *call, char what, int *value)
+static CUresult stream_property(CUstream stream, const struct fc_at *at, char what, int *value)
 {
 	struct fc_ctx *ctx;
-	cudaError_t rc = fc_enter_ctx(call, &ctx);
+	cudaError_t rc = fc_enter_ctx(at->call, &ctx);
 	if (rc)
-		return fc_leave(rc);
+		return fc_driver_leave(rc);
 	if (!value)
-		return fc_leave(cudaErrorInvalidValue);
+		return fc_driver_leave(cudaErrorInvalidValue);
 	fc_lock();
-	struct CUstream_st *s = fc_stream_get(ctx, stream, call);
+	struct CUstream_st *s = fc_stream_get(ctx, stream, at->call);
 	if (!s)
 		rc = cudaErrorInvalidResourceHandle;
 	else if (what == 'p')
@@ -132,50 +120,58 @@ static cudaError_t stream_property(cudaStream_t stream, const char *call, char w
 	else
 		*value = what == 'f' ? (int)s->flags : s->ctx->ordinal;
 	fc_unlock();
-	return fc_leave(rc);
+	return fc_driver_leave(rc);
 }
 
-cudaError_t cudaStreamGetPriority(cudaStream_t hStream, int *priority)
+CUresult cuStreamGetPriority(CUstream hStream, int *priority)
 {
-	return stream_property(hStream, "cudaStreamGetPriority", 'p', priority);
+	const struct fc_at at = FC_AT("cuStreamGetPriority");
+
+	return stream_property(hStream, &at, 'p', priority);
 }
 
-cudaError_t cudaStreamGetFlags(cudaStream_t hStream, unsigned int *flags)
+CUresult cuStreamGetFlags(CUstream hStream, unsigned int *flags)
 {
-	return stream_property(hStream, "cudaStreamGetFlags", 'f', (int *)flags);
+	const struct fc_at at = FC_AT("cuStreamGetFlags");
+
+	return stream_property(hStream, &at, 'f', (int *)flags);
 }
 
-cudaError_t cudaStreamGetDevice(cudaStream_t hStream, int *device)
+CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device)
 {
-	return stream_property(hStream, "cudaStreamGetDevice", 'd', device);
+	const struct fc_at at = FC_AT("cuStreamGetDevice");
+
+	return stream_property(hStream, &at, 'd', device);
 }
 
-cudaError_t cudaStreamGetId(cudaStream_t hStream, unsigned long long *streamId)
+CUresult cuStreamGetId(CUstream hStream, unsigned long long *streamId)
 {
+	const struct fc_at at = FC_AT("cuStreamGetId");
 	struct fc_ctx *ctx;
-	cudaError_t rc = fc_enter_ctx("cudaStreamGetId", &ctx);
+	cudaError_t rc = fc_enter_ctx(at.call, &ctx);
 
 	if (rc)
-		return fc_leave(rc);
+		return fc_driver_leave(rc);
 	if (!streamId)
-		return fc_leave(cudaErrorInvalidValue);
+		return fc_driver_leave(cudaErrorInvalidValue);
 	fc_lock();
-	struct CUstream_st *s = fc_stream_get(ctx, hStream, "cudaStreamGetId");
+	struct CUstream_st *s = fc_stream_get(ctx, hStream, at.call);
 	if (s)
 		*streamId = s->serial - fc.stream_serial_first;
 	else
 		rc = cudaErrorInvalidResourceHandle;
 	fc_unlock();
-	return fc_leave(rc);
+	return fc_driver_leave(rc);
 }
 
-cudaError_t cudaDeviceGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
+CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority)
 {
+	const struct fc_at at = FC_AT("cuCtxGetStreamPriorityRange");
 	struct fc_ctx *ctx;
-	cudaError_t rc = fc_enter_ctx("cudaDeviceGetStreamPriorityRange", &ctx);
+	cudaError_t rc = fc_enter_ctx(at.call, &ctx);
 	if (!rc && leastPriority)
 		*leastPriority = 0;
 	if (!rc && greatestPriority)
 		*greatestPriority = STREAM_PRIORITY_GREATEST;
-	return fc_leave(rc);
+	return fc_driver_leave(rc);
 }

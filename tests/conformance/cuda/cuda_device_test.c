@@ -251,9 +251,13 @@ CH_TEST(entry_points_are_found_by_name)
 	memcpy(&get, &p, sizeof p);
 	ck_assert_int_eq(get(&dev, 2), CUDA_SUCCESS);
 	ck_assert_int_eq(dev, 2);
-	CU(cudaGetDriverEntryPointByVersion("cuMulticastCreate", &p, 12000, 0, &status));
+	CU(cudaGetDriverEntryPointByVersion("cuMulticastCreate", &p, 13000, 0, &status));
 	ck_assert_ptr_null(p);
 	ck_assert_int_eq(status, cudaDriverEntryPointSymbolNotFound);
+	CU(cudaGetDriverEntryPointByVersion("cuMemCreate", &p, 9000, 0, &status));
+	ck_assert_ptr_null(p);
+	ck_assert_int_eq(status, cudaDriverEntryPointVersionNotSufficent);
+	CU_FAILS(cudaGetDriverEntryPoint("cuInit", NULL, 0, NULL), cudaErrorInvalidValue);
 	CU(cudaGetDriverEntryPoint("", &p, 0, NULL));
 	ck_assert_ptr_null(p);
 }
@@ -261,9 +265,12 @@ CH_TEST(entry_points_are_found_by_name)
 /* ---- not implemented ------------------------------------------------------------------------ */
 
 static const char *const unimplemented_names[] = {
-#define UNIMPLEMENTED(name) #name,
-#include "backends/fakecuda/unimplemented.def"
-#undef UNIMPLEMENTED
+#define NAMES_BODY(name)
+#define NAMES_ABSENT(name)                         #name,
+#define RUNTIME(name, site, state)                 NAMES_##state(name)
+#define NVML(name, site, state)                    NAMES_##state(name)
+#define DRIVER(base, suffix, version, site, state) NAMES_##state(base##suffix)
+#include "backends/fakecuda/entry/entries.def"
 };
 static const char *unimplemented_now;
 
@@ -305,13 +312,6 @@ START_TEST(what_is_not_implemented_aborts_with_its_name)
 END_TEST
 
 /* Calls that need a world: each runs in a child, in `sim`. */
-static void asks_unknown_attribute(void)
-{
-	int v;
-
-	cudaDeviceGetAttribute(&v, cudaDevAttrMaxTexture1DWidth, 0);
-}
-
 static void asks_unknown_pointer_attribute(void)
 {
 	void *p = NULL;
@@ -355,7 +355,6 @@ START_TEST(what_is_not_known_aborts_with_its_number)
 		void (*call)(void);
 		const char *words;
 	} cases[] = {
-		{asks_unknown_attribute, "device attribute 21 is not implemented"},
 		{asks_unknown_pointer_attribute, "pointer attribute 5 is not implemented"},
 		{adds_a_copy_of_rows, "a copy node of an array or of more than one row is not "
 				      "implemented"},

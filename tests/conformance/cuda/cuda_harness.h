@@ -49,9 +49,18 @@ static inline bool ch_in_sim(void)
 	return ch_now.engine == SIM_ENGINE_SIM;
 }
 
+/* Tests that define CH_DRIVER begin in each process with a call of the driver. */
+static inline void ch_init(void)
+{
+#ifdef CH_DRIVER
+	ck_assert_int_eq(cuInit(0), CUDA_SUCCESS);
+#endif
+}
+
 static inline void ch_main(void *arg)
 {
 	(void)arg;
+	ch_init();
 	ch_now.body();
 }
 
@@ -187,13 +196,27 @@ static inline struct os_proc *ch_proc(uint32_t host, const char *name)
 	return p;
 }
 
+struct ch_task {
+	void (*fn)(void *);
+	void *arg;
+};
+
+static inline void ch_task_main(void *task)
+{
+	const struct ch_task *t = task;
+
+	ch_init();
+	t->fn(t->arg);
+}
+
 /* Runs fn as a task of the process and waits for its end. */
 static inline void ch_in(struct os_proc *p, void (*fn)(void *), void *arg)
 {
+	struct ch_task task = {fn, arg};
 	const struct os_thread_attr attr = {.name = "other main", .rank = -1};
 	struct os_thread *t = NULL;
 
-	ck_assert_int_eq(world_thread_start(p, &t, &attr, fn, arg), 0);
+	ck_assert_int_eq(world_thread_start(p, &t, &attr, ch_task_main, &task), 0);
 	ck_assert_int_eq(os_thread_join(t), 0);
 }
 

@@ -9,6 +9,7 @@
 
 #include <cuda.h>
 
+#define CH_DRIVER
 #include "tests/conformance/cuda/cuda_harness.h"
 
 #define PAGE ((size_t)2 << 20)

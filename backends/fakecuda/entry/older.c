@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Older variants that take the same arguments as the newest one. Programs that were compiled with
+ * older headers link them, and a lookup with an older version finds them. Reports have the base
+ * name. A variant with other arguments, as the first one of cuMemAlloc, does not exist here.
+ */
+#include "backends/fakecuda/fakecuda.h"
+
+#undef cuDeviceGetUuid
+#undef cuDevicePrimaryCtxRelease
+#undef cuDevicePrimaryCtxReset
+#undef cuDevicePrimaryCtxSetFlags
+#undef cuCtxPushCurrent
+#undef cuCtxPopCurrent
+#undef cuMemHostRegister
+#undef cuIpcOpenMemHandle
+#undef cuStreamDestroy
+#undef cuEventDestroy
+#undef cuEventElapsedTime
+
+#define OLDER(name, ...)                                                                           \
+	FAKECUDA_API CUresult name(__VA_ARGS__);                                                   \
+	CUresult name(__VA_ARGS__)
+#define ANNOUNCE(name) fc_at_announce(name, __builtin_return_address(0))
+
+OLDER(cuDeviceGetUuid, CUuuid *uuid, CUdevice dev)
+{
+	ANNOUNCE("cuDeviceGetUuid");
+	return cuDeviceGetUuid_v2(uuid, dev);
+}
+
+OLDER(cuDevicePrimaryCtxRelease, CUdevice dev)
+{
+	ANNOUNCE("cuDevicePrimaryCtxRelease");
+	return cuDevicePrimaryCtxRelease_v2(dev);
+}
+
+OLDER(cuDevicePrimaryCtxReset, CUdevice dev)
+{
+	ANNOUNCE("cuDevicePrimaryCtxReset");
+	return cuDevicePrimaryCtxReset_v2(dev);
+}
+
+OLDER(cuDevicePrimaryCtxSetFlags, CUdevice dev, unsigned int flags)
+{
+	ANNOUNCE("cuDevicePrimaryCtxSetFlags");
+	return cuDevicePrimaryCtxSetFlags_v2(dev, flags);
+}
+
+OLDER(cuCtxPushCurrent, CUcontext ctx)
+{
+	ANNOUNCE("cuCtxPushCurrent");
+	return cuCtxPushCurrent_v2(ctx);
+}
+
+OLDER(cuCtxPopCurrent, CUcontext *pctx)
+{
+	ANNOUNCE("cuCtxPopCurrent");
+	return cuCtxPopCurrent_v2(pctx);
+}
+
+OLDER(cuMemHostRegister, void *p, size_t bytesize, unsigned int Flags)
+{
+	ANNOUNCE("cuMemHostRegister");
+	return cuMemHostRegister_v2(p, bytesize, Flags);
+}
+
+OLDER(cuIpcOpenMemHandle, CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags)
+{
+	ANNOUNCE("cuIpcOpenMemHandle");
+	return cuIpcOpenMemHandle_v2(pdptr, handle, Flags);
+}
+
+OLDER(cuStreamDestroy, CUstream hStream)
+{
+	ANNOUNCE("cuStreamDestroy");
+	return cuStreamDestroy_v2(hStream);
+}
+
+OLDER(cuEventDestroy, CUevent hEvent)
+{
+	ANNOUNCE("cuEventDestroy");
+	return cuEventDestroy_v2(hEvent);
+}
+
+OLDER(cuEventElapsedTime, float *pMilliseconds, CUevent hStart, CUevent hEnd)
+{
+	ANNOUNCE("cuEventElapsedTime");
+	return cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Contexts of the driver and lookups of its functions, for the double and for a GPU: see
+ * graph_cases.h, and add -lcuda. The runtime has made the context of device 0 current before each
+ * case; a case that needs none drops it.
+ */
+#include <cuda.h>
+
+#include "../graphs/graph_cases.h"
+
+static CUcontext current(void)
+{
+	CUcontext c = (CUcontext)(size_t)8;
+
+	IS(CUDA_SUCCESS, cuCtxGetCurrent(&c));
+	return c;
+}
+
+/* ---- no current context --------------------------------------------------------------------- */
+
+static void calls_without_a_context_are_refused(void)
+{
+	CUdevice dev = 7;
+	CUdeviceptr p = 0;
+	CUstream s = NULL;
+	CUevent e = NULL;
+	CUcontext c = NULL;
+	unsigned int u = 0;
+	size_t n = 0;
+	void *h = NULL;
+
+	OK(cuCtxSetCurrent(NULL));
+	IS(0, (size_t)current());
+	IS(CUDA_ERROR_INVALID_CONTEXT, cuCtxGetDevice(&dev));
+	IS(CUDA_ERROR_INVALID_CONTEXT, cuCtxSynchronize());
+	IS(CUDA_ERROR_INVALID_CONTEXT, cuCtxGetFlags(&u));
+	IS(CUDA_ERROR_INVALID_CONTEXT, cuCtxGetLimit(&n, CU_LIMIT_STACK_SIZE));
+	IS(CUDA_ERROR_INVALID_CONTEXT, cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 1024));
+	IS(CUDA_ERROR_INVALID_CONTEXT, cuCtxPopCurrent(&c));
+	IS(CUDA_ERROR_INVALID_CONTEXT, cuMemAlloc(&p, 64));
+	IS(CUDA_ERROR_INVALID_CONTEXT, cuMemHostAlloc(&h, 64, 0));
+	IS(CUDA_ERROR_INVALID_CONTEXT, cuStreamCreate(&s, 0));
+	IS(CUDA_ERROR_INVALID_CONTEXT, cuEventCreate(&e, 0));
+	IS(7, dev);
+	OK(cudaPeekAtLastError());
+	OK(cudaSetDevice(0));
+}
+
+static void the_runtime_makes_its_context_current(void)
+{
+	CUcontext primary = NULL;
+	CUdevice dev = 7;
+	void *p = NULL;
+
+	OK(cuDevicePrimaryCtxRetain(&primary, 0));
+	OK(cuCtxSetCurrent(NULL));
+	OK(cudaMalloc(&p, 64));
+	IS(1, current() == primary);
+	OK(cudaFree(p));
+	OK(cuCtxSetCurrent(NULL));
+	OK(cudaSetDevice(0));
+	IS(1, current() == primary);
+	OK(cuCtxGetDevice(&dev));
+	IS(0, dev);
+	OK(cuDevicePrimaryCtxRelease(0));
+}
+
+/* ---- the stack of contexts ------------------------------------------------------------------ */
+
+static void a_push_is_undone_by_a_pop(void)
+{
+	CUcontext c = NULL, primary = current();
+
+	OK(cuCtxSetCurrent(NULL));
+	OK(cuCtxPushCurrent(primary));
+	IS(1, current() == primary);
+	OK(cuCtxPushCurrent(primary));
+	OK(cuCtxPopCurrent(&c));
+	IS(1, c == primary);
+	IS(1, current() == primary);
+	OK(cuCtxPopCurrent(NULL));
+	IS(0, (size_t)current());
+	OK(cuCtxSetCurrent(primary));
+}
+
+static void the_device_follows_the_context(void)
+{
+	CUcontext first = current(), second = NULL;
+	int count = 0, dev = 7;
+
+	OK(cudaGetDeviceCount(&count));
+	if (count < 2)
+		return;
+	OK(cuDevicePrimaryCtxRetain(&second, 1));
+	OK(cuCtxPushCurrent(second));
+	OK(cudaGetDevice(&dev));
+	IS(1, dev);
+	OK(cuCtxPopCurrent(NULL));
+	OK(cudaGetDevice(&dev));
+	IS(0, dev);
+	IS(1, current() == first);
+	OK(cuDevicePrimaryCtxRelease(1));
+}
+
+/* ---- primary contexts ----------------------------------------------------------------------- */
+
+static void an_unknown_device_has_no_context(void)
+{
+	CUcontext c = NULL;
+	unsigned int flags = 0;
+	int active = 0;
+
+	IS(CUDA_ERROR_INVALID_DEVICE, cuDevicePrimaryCtxRetain(&c, 999));
+	IS(CUDA_ERROR_INVALID_DEVICE, cuDevicePrimaryCtxRelease(-1));
+	IS(CUDA_ERROR_INVALID_DEVICE, cuDevicePrimaryCtxReset(999));
+	IS(CUDA_ERROR_INVALID_DEVICE, cuDevicePrimaryCtxSetFlags(999, 0));
+	IS(CUDA_ERROR_INVALID_DEVICE, cuDevicePrimaryCtxGetState(999, &flags, &active));
+	IS(CUDA_ERROR_INVALID_VALUE, cuDevicePrimaryCtxRetain(NULL, 0));
+	IS(CUDA_ERROR_INVALID_VALUE, cuCtxGetCurrent(NULL));
+	IS(0, (size_t)c);
+}
+
+static void a_context_that_the_runtime_uses_is_active(void)
+{
+	unsigned int flags = 0;
+	int active = 0;
+
+	OK(cuDevicePrimaryCtxGetState(0, &flags, &active));
+	IS(1, active);
+	IS(CUDA_ERROR_INVALID_VALUE, cuDevicePrimaryCtxSetFlags(0, 0x100));
+	IS(CUDA_ERROR_INVALID_VALUE, cuDevicePrimaryCtxSetFlags(0, CU_CTX_SCHED_MASK));
+}
+
+/* The runtime uses the first device only. */
+static void the_last_release_ends_a_context(void)
+{
+	CUcontext c = NULL;
+	CUdeviceptr p = 0;
+	unsigned int flags = 0;
+	int count = 0, active = 7;
+
+	OK(cudaGetDeviceCount(&count));
+	if (count < 3)
+		return;
+	OK(cuDevicePrimaryCtxGetState(2, &flags, &active));
+	IS(0, active);
+	OK(cuDevicePrimaryCtxRetain(&c, 2));
+	OK(cuDevicePrimaryCtxRetain(&c, 2));
+	OK(cuDevicePrimaryCtxRelease(2));
+	OK(cuDevicePrimaryCtxGetState(2, &flags, &active));
+	IS(1, active);
+	OK(cuCtxPushCurrent(c));
+	OK(cuMemAlloc(&p, 64)); /* freed with the context */
+	OK(cuDevicePrimaryCtxRelease(2));
+	IS(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuMemAlloc(&p, 64));
+	OK(cuCtxPopCurrent(NULL));
+	OK(cuDevicePrimaryCtxGetState(2, &flags, &active));
+	IS(0, active);
+	IS(CUDA_ERROR_INVALID_CONTEXT, cuDevicePrimaryCtxRelease(2));
+}
+
+/* ---- properties ----------------------------------------------------------------------------- */
+
+static void limits_have_defaults_and_can_be_set(void)
+{
+	size_t before = 0, n = 0;
+	unsigned int version = 0;
+
+	OK(cuCtxGetLimit(&before, CU_LIMIT_STACK_SIZE));
+	IS(1024, before);
+	OK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 2048));
+	OK(cuCtxGetLimit(&n, CU_LIMIT_STACK_SIZE));
+	IS(2048, n);
+	OK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, before));
+	OK(cuCtxGetLimit(&n, CU_LIMIT_MALLOC_HEAP_SIZE));
+	IS(8388608, n);
+	IS(CUDA_ERROR_INVALID_VALUE, cuCtxGetLimit(&n, (CUlimit)11));
+	IS(CUDA_ERROR_INVALID_VALUE, cuCtxGetLimit(NULL, CU_LIMIT_STACK_SIZE));
+	OK(cuCtxGetApiVersion(current(), &version));
+	IS(3020, version);
+	IS(CUDA_ERROR_INVALID_VALUE, cuCtxGetApiVersion(current(), NULL));
+}
+
+static void access_to_a_peer_is_enabled_once(void)
+{
+	CUcontext peer = NULL;
+	int can = 0, count = 0;
+
+	OK(cudaGetDeviceCount(&count));
+	if (count < 2)
+		return;
+	OK(cuDeviceCanAccessPeer(&can, 0, 1));
+	OK(cuDevicePrimaryCtxRetain(&peer, 1));
+	if (can) {
+		IS(CUDA_ERROR_INVALID_VALUE, cuCtxEnablePeerAccess(peer, 1));
+		IS(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, cuCtxDisablePeerAccess(peer));
+		OK(cuCtxEnablePeerAccess(peer, 0));
+		IS(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, cuCtxEnablePeerAccess(peer, 0));
+		OK(cuCtxDisablePeerAccess(peer));
+	}
+	OK(cuDevicePrimaryCtxRelease(1));
+}
+
+/* ---- devices -------------------------------------------------------------------------------- */
+
+static void devices_are_refused_by_number(void)
+{
+	char name[64], bus[32];
+	size_t bytes = 0;
+	CUuuid uuid;
+	CUdevice dev = 7;
+	int v = 0;
+
+	OK(cuDeviceGetName(name, sizeof name, 0));
+	OK(cuDeviceGetUuid(&uuid, 0));
+	OK(cuDeviceTotalMem(&bytes, 0));
+	IS(1, bytes > 0);
+	OK(cuDeviceGetPCIBusId(bus, sizeof bus, 0));
+	OK(cuDeviceGetByPCIBusId(&dev, bus));
+	IS(0, dev);
+	IS(CUDA_ERROR_INVALID_DEVICE, cuDeviceGet(&dev, 999));
+	IS(CUDA_ERROR_INVALID_DEVICE, cuDeviceGetName(name, sizeof name, 999));
+	IS(CUDA_ERROR_INVALID_DEVICE, cuDeviceTotalMem(&bytes, -1));
+	IS(CUDA_ERROR_INVALID_VALUE, cuDeviceGetAttribute(&v, CU_DEVICE_ATTRIBUTE_MAX, 0));
+	IS(CUDA_ERROR_INVALID_VALUE, cuDeviceGetAttribute(NULL, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0));
+	for (int a = 1; a < CU_DEVICE_ATTRIBUTE_MAX; a++)
+		OK(cuDeviceGetAttribute(&v, (CUdevice_attribute)a, 0));
+}
+
+static const struct graph_case cases[] = {
+	CASE(calls_without_a_context_are_refused), CASE(the_runtime_makes_its_context_current),
+	CASE(a_push_is_undone_by_a_pop),           CASE(the_device_follows_the_context),
+	CASE(an_unknown_device_has_no_context),    CASE(a_context_that_the_runtime_uses_is_active),
+	CASE(the_last_release_ends_a_context),     CASE(limits_have_defaults_and_can_be_set),
+	CASE(access_to_a_peer_is_enabled_once),    CASE(devices_are_refused_by_number),
+};
+
+int main(int argc, char **argv)
+{
+	return cases_main(cases, sizeof cases / sizeof cases[0], argc, argv);
+}
