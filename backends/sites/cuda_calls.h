@@ -123,6 +123,26 @@
 /* Calls that visit the site of another call: the same in the driver, and calls of a family.
  * X(call, other). */
 #define FAULT_CUDA_SAME(X)                                                                         \
+	X("cudaGetSymbolAddress", "cudaFuncSetAttribute")                                          \
+	X("cudaGetSymbolSize", "cudaFuncSetAttribute")                                             \
+	X("cudaMemcpyToSymbol", "cudaFuncSetAttribute")                                            \
+	X("cudaMemcpyFromSymbol", "cudaFuncSetAttribute")                                          \
+	X("cudaMemcpyToSymbolAsync", "cudaFuncSetAttribute")                                       \
+	X("cudaMemcpyFromSymbolAsync", "cudaFuncSetAttribute")                                     \
+	X("cuModuleLoadData", "cudaFuncSetAttribute")                                              \
+	X("cuModuleLoadDataEx", "cudaFuncSetAttribute")                                            \
+	X("cuModuleUnload", "cudaFuncSetAttribute")                                                \
+	X("cuModuleGetFunction", "cudaFuncSetAttribute")                                           \
+	X("cuModuleGetGlobal", "cudaFuncSetAttribute")                                             \
+	X("cuLibraryLoadData", "cudaFuncSetAttribute")                                             \
+	X("cuLibraryUnload", "cudaFuncSetAttribute")                                               \
+	X("cuLibraryGetKernel", "cudaFuncSetAttribute")                                            \
+	X("cuLibraryGetGlobal", "cudaFuncSetAttribute")                                            \
+	X("cuKernelGetFunction", "cudaFuncSetAttribute")                                           \
+	X("cuFuncGetAttribute", "cudaFuncSetAttribute")                                            \
+	X("cuFuncSetAttribute", "cudaFuncSetAttribute")                                            \
+	X("cuLaunchKernel", "cudaLaunchKernel")                                                    \
+	X("cuLaunchKernelEx", "cudaLaunchKernelExC")                                               \
 	X("cudaStreamBeginCaptureToGraph", "cudaStreamBeginCapture")                               \
 	X("cuStreamBeginCapture", "cudaStreamBeginCapture")                                        \
 	X("cuStreamEndCapture", "cudaStreamEndCapture")                                            \
