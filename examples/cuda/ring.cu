@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // An all-reduce over a ring of GPUs of one process. Each kernel writes chunks into the memory of
-// the next GPU and shows them by a flag there. Without the fence the flag may be seen before the data.
+// the next GPU and shows them by a flag there. Without the fence the flag may be seen before the
+// data.
 #include <stdio.h>
 #include <vector>
 

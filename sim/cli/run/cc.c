@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * doppel cc: compiles CUDA source for the GPU double (docs/cuda/README.md). clang compiles each file
- * twice: its kernels to PTX, and its host code to an object that has this text in it.
+ * doppel cc: compiles CUDA source for the GPU double (docs/cuda/README.md). clang compiles each
+ * file twice: its kernels to PTX, and its host code to an object that has this text in it.
  */
 #include <argp.h>
 #include <errno.h>
