@@ -35,11 +35,15 @@ set(site_object $<TARGET_OBJECTS:core_site>)
 
 # ---- the GPU double
 if(DOPPEL_GPU STREQUAL "fakecuda")
-	set(fakecuda_folders entry runtime graph memory stream launch vmm)
+	set(fakecuda_folders entry runtime graph memory stream launch vmm ptx image)
 	list(TRANSFORM fakecuda_folders PREPEND backends/fakecuda/)
 	doppel_sources(fakecuda_sources backends/fakecuda ${fakecuda_folders})
 	add_library(fakecuda SHARED ${fakecuda_sources} ${site_object})
-	target_link_libraries(fakecuda PUBLIC doppel-rt)
+	target_link_libraries(fakecuda PUBLIC doppel-rt PRIVATE m ${CMAKE_DL_LIBS})
+	# emit.c has the text of lane.h in it
+	set_source_files_properties(${PROJECT_SOURCE_DIR}/backends/fakecuda/ptx/emit.c PROPERTIES
+		COMPILE_DEFINITIONS DOPPEL_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+		OBJECT_DEPENDS ${PROJECT_SOURCE_DIR}/backends/fakecuda/ptx/lane.h)
 	set(DOPPEL_GPU_LIB fakecuda)
 else()
 	include(cmake/cuda.cmake)

@@ -196,7 +196,7 @@ static bool fc_world_start(void)
 	fc.slice =
 		config->gpu_va_bytes ? config->gpu_va_bytes : fc_va_slice(count, processes, memory);
 	fc.share = config->share.processes ? count * fc.slice : 0;
-	fc.width = config->warp_width ? (int)config->warp_width : 1;
+	fc.width = fc_images_any() ? 32 : config->warp_width ? (int)config->warp_width : 1;
 	if (!fc_va_start(count * processes, fc.slice, config->strict_device_view))
 		return false;
 	fc.memory_count = count + world_host_count();

@@ -320,13 +320,6 @@ struct CUevent_st {
 
 /* ---- kernels -------------------------------------------------------------------------------- */
 
-struct fc_func {
-	const struct dev_kernel *kernel;
-	void (*entry)(struct dev *d, const void *args);
-	int width;
-	int max_dynamic_shared;
-};
-
 /* One launch. `dead` is a shared word that is set once and that every warp polls. */
 struct fc_kernel {
 	struct fc_ctx *ctx;
@@ -338,7 +331,9 @@ struct fc_kernel {
 	int32_t rank;
 	int priority;
 	uint32_t blocks, threads; /* blocks per grid; threads per block */
-	uint32_t placed, left;    /* blocks that have an SM; unfinished blocks */
+	dim3 grid, block_dim;
+	const uint64_t *globals; /* of a unit's variables; NULL: none */
+	uint32_t placed, left;   /* blocks that have an SM; unfinished blocks */
 	/* number + 1 of the block that a fault starts last; 0: no such block */
 	uint32_t held;
 	size_t shared_bytes;
@@ -495,5 +490,6 @@ static inline void *fc_alias_range(uint64_t address, uint64_t bytes)
 #include "backends/fakecuda/memory/cuda_memory.h"
 #include "backends/fakecuda/stream/cuda_stream.h"
 #include "backends/fakecuda/graph/graph.h"
+#include "backends/fakecuda/image/image.h"
 
 #endif

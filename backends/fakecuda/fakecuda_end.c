@@ -54,7 +54,7 @@ static void fc_proc_count_leaks(struct fc_proc *p)
 		struct fc_device *dev = p->device[i];
 		for (uint32_t a = 0; a < dev->alloc_count; a++) {
 			const struct fc_alloc *al = &dev->alloc[a];
-			if (al->proc == p->os->id && !al->freed && !al->vmm)
+			if (al->proc == p->os->id && !al->freed && !al->vmm && !fc_instance_is(al))
 				fc_leak_note(FC_LEAK_ALLOC, &fc.leaks.allocations,
 					     "%llu bytes on gpu %u, by %s",
 					     (unsigned long long)al->bytes, dev->index, al->who);
@@ -122,6 +122,7 @@ static void fc_ctx_drop(struct fc_ctx *ctx)
 	while (ctx->events)
 		fc_event_drop(ctx->events);
 	ctx->proc->ctx[ctx->ordinal] = NULL;
+	fc_instances_ctx_gone(ctx);
 	free(ctx);
 }
 

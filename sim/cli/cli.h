@@ -27,6 +27,7 @@ int cli_topo_detect(int argc, char **argv);
 int cli_tune(int argc, char **argv);
 int cli_exhaust(int argc, char **argv);
 int cli_exec(int argc, char **argv);
+int cli_cc(int argc, char **argv);
 int cli_verbs_run(int argc, char **argv);
 int cli_ras(int argc, char **argv);
 int cli_faults(int argc, char **argv);

@@ -39,6 +39,7 @@ static const struct cli_command cli_commands[] = {
 	{"exhaust", "fail the k-th call of each kind for every k; kill and abort at every moment",
 	 cli_exhaust},
 	{"exec", "run a program of your own, linked with libnccl.so.2, on GPU doubles", cli_exec},
+	{"cc", "compile CUDA source for GPU doubles, with clang", cli_cc},
 #if DOPPEL_FAKEVERBS
 	{"verbs-run", "run an ordinary verbs program on HCA doubles", cli_verbs_run},
 #endif

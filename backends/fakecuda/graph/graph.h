@@ -65,8 +65,9 @@ void fc_graphs_no_handle(struct fc_proc *p, const char *call, const char *what, 
 struct fc_launch {
 	struct fc_func *func;
 	uint32_t blocks, threads;
-	size_t shared_bytes;
-	const void *args; /* a node's is its own copy */
+	dim3 grid, block;
+	size_t shared_bytes; /* dynamic ones */
+	const void *args;    /* a node's is its own copy */
 };
 
 struct fc_fill {

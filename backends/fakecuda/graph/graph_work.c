@@ -143,15 +143,11 @@ cudaError_t fc_work_kernel(struct fc_work *w, const struct cudaKernelNodeParams 
 	rc = fc_func_get(p->func, call, &l.func);
 	if (rc)
 		return rc;
-	if (p->extra)
-		fc_unimplemented("a kernel node with arguments in `extra`");
-	rc = fc_launch_check(l.func, p->gridDim, p->blockDim, p->kernelParams, p->sharedMemBytes);
+	uint8_t room[FC_ARGS_MOST];
+	rc = fc_launch_fill(&l, p->gridDim, p->blockDim, p->sharedMemBytes, p->kernelParams,
+			    p->extra, room, call);
 	if (rc)
 		return rc;
-	l.blocks = p->gridDim.x;
-	l.threads = p->blockDim.x;
-	l.shared_bytes = p->sharedMemBytes;
-	l.args = l.func->kernel->arg_bytes ? p->kernelParams[0] : NULL;
 	fc_work_launch(w, &l);
 	return cudaSuccess;
 }

@@ -166,8 +166,8 @@ static cudaError_t kernel_params(struct fc_proc *p, cudaGraphNode_t node,
 		return cudaErrorInvalidValue;
 	*out = (struct cudaKernelNodeParams){
 		.func = (void *)(uintptr_t)w->kernel.launch.func->kernel->func,
-		.gridDim = {w->kernel.launch.blocks, 1, 1},
-		.blockDim = {w->kernel.launch.threads, 1, 1},
+		.gridDim = w->kernel.launch.grid,
+		.blockDim = w->kernel.launch.block,
 		.sharedMemBytes = (unsigned int)w->kernel.launch.shared_bytes,
 		.kernelParams = (void **)(uintptr_t)w->kernel.params};
 	return cudaSuccess;

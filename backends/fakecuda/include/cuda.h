@@ -9,6 +9,8 @@
 
 #include <stddef.h>
 
+#include "driver_types.h"
+
 #define CUDA_VERSION 13000
 
 #ifdef __cplusplus
@@ -441,6 +443,7 @@ FAKECUDA_API CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp
 							     CUmemGenericAllocationHandle handle);
 
 #include "cuda_graph.h"
+#include "cuda_module.h"
 #include "driver_api.h"
 
 /* ---- declared, not implemented: ABSENT in entry/entries.def --------------------------------- */

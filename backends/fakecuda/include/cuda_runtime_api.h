@@ -125,6 +125,23 @@ FAKECUDA_API cudaError_t cudaFuncSetAttribute(const void *func, enum cudaFuncAtt
 					      int value);
 FAKECUDA_API cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attr, const void *func);
 
+/* ---- variables of the device; a symbol is the address of the host's variable of that name --- */
+
+FAKECUDA_API cudaError_t cudaGetSymbolAddress(void **devPtr, const void *symbol);
+FAKECUDA_API cudaError_t cudaGetSymbolSize(size_t *size, const void *symbol);
+FAKECUDA_API cudaError_t
+cudaMemcpyToSymbol(const void *symbol, const void *src, size_t count, size_t offset FAKECUDA_OPT(0),
+		   enum cudaMemcpyKind kind FAKECUDA_OPT(cudaMemcpyHostToDevice));
+FAKECUDA_API cudaError_t
+cudaMemcpyFromSymbol(void *dst, const void *symbol, size_t count, size_t offset FAKECUDA_OPT(0),
+		     enum cudaMemcpyKind kind FAKECUDA_OPT(cudaMemcpyDeviceToHost));
+FAKECUDA_API cudaError_t cudaMemcpyToSymbolAsync(const void *symbol, const void *src, size_t count,
+						 size_t offset, enum cudaMemcpyKind kind,
+						 cudaStream_t stream FAKECUDA_OPT(0));
+FAKECUDA_API cudaError_t cudaMemcpyFromSymbolAsync(void *dst, const void *symbol, size_t count,
+						   size_t offset, enum cudaMemcpyKind kind,
+						   cudaStream_t stream FAKECUDA_OPT(0));
+
 /* ---- declared, not implemented: ABSENT in entry/entries.def --------------------------------- */
 
 FAKECUDA_API cudaError_t cudaMallocAsync(void **devPtr, size_t size, cudaStream_t hStream);

@@ -45,7 +45,7 @@ struct fc_func *fc_func_find(const void *func)
 		if (funcs[i].kernel->func == func)
 			return &funcs[i];
 	}
-	return NULL;
+	return fc_unit_find(func);
 }
 
 static __attribute__((destructor)) void launch_unload(void)
@@ -64,7 +64,11 @@ cudaError_t fc_func_get(const void *func, const char *call, struct fc_func **out
 		fc_report("%s: %p is not a registered kernel", call, func);
 		return cudaErrorInvalidResourceHandle;
 	}
-	if (f->width != fc.width) {
+	if (f->unit) {
+		cudaError_t rc = fc_unit_ready(f->unit, call);
+		if (rc)
+			return rc;
+	} else if (f->width != fc.width) {
 		fc_report("%s: kernel %s is built for warps of %d, the world's are %d wide", call,
 			  f->kernel->name, f->width, fc.width);
 		return cudaErrorInvalidDeviceFunction;
@@ -252,27 +256,71 @@ void fc_kernel_drop(struct fc_kernel *k)
 
 /* ---- launch --------------------------------------------------------------------------------- */
 
-cudaError_t fc_launch_check(const struct fc_func *f, dim3 grid, dim3 block, void **args,
-			    size_t shared)
+/* Largest grids and blocks of current GPUs. */
+static const dim3 launch_grid_most = {INT32_MAX, 65535, 65535};
+static const dim3 launch_block_most = {LAUNCH_MAX_THREADS, LAUNCH_MAX_THREADS, 64};
+
+static bool launch_fits(dim3 size, dim3 most)
 {
-	if (grid.y > 1 || grid.z > 1 || block.y > 1 || block.z > 1)
-		fc_unimplemented("a launch in more than one dimension");
-	if (!grid.y || !grid.z || !block.y || !block.z || !grid.x || !block.x ||
-	    block.x > LAUNCH_MAX_THREADS) {
-		fc_report("launch of %s: %u blocks of %u threads; 1..%u threads are possible",
-			  f->kernel->name, grid.x, block.x, LAUNCH_MAX_THREADS);
-		return cudaErrorInvalidValue;
+	return size.x && size.y && size.z && size.x <= most.x && size.y <= most.y &&
+	       size.z <= most.z;
+}
+
+static cudaError_t launch_check_size(const struct fc_func *f, dim3 grid, dim3 block)
+{
+	uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z;
+	uint64_t threads = (uint64_t)block.x * block.y * block.z;
+
+	if (!f->unit && (grid.y > 1 || grid.z > 1 || block.y > 1 || block.z > 1))
+		fc_unimplemented("a launch of a kernel of this build in more than one dimension");
+	if (launch_fits(grid, launch_grid_most) && launch_fits(block, launch_block_most) &&
+	    threads <= LAUNCH_MAX_THREADS && blocks <= UINT32_MAX)
+		return cudaSuccess;
+	fc_report("launch of %s: %u x %u x %u blocks of %u x %u x %u threads; expected 1..%u "
+		  "threads in a block",
+		  f->kernel->name, grid.x, grid.y, grid.z, block.x, block.y, block.z,
+		  LAUNCH_MAX_THREADS);
+	return cudaErrorInvalidValue;
+}
+
+static cudaError_t launch_check_shared(const struct fc_func *f, size_t shared)
+{
+	size_t fixed = f->unit ? f->unit->code.static_shared : 0;
+
+	if (shared + fixed <= (size_t)f->max_dynamic_shared)
+		return cudaSuccess;
+	fc_report("launch of %s: %zu bytes of dynamic and %zu of static shared memory, at most %d "
+		  "(cudaFuncAttributeMaxDynamicSharedMemorySize)",
+		  f->kernel->name, shared, fixed, f->max_dynamic_shared);
+	return cudaErrorInvalidValue;
+}
+
+cudaError_t fc_launch_fill(struct fc_launch *l, dim3 grid, dim3 block, size_t shared, void **params,
+			   void **extra, uint8_t *room, const char *call)
+{
+	const struct fc_func *f = l->func;
+	cudaError_t rc = launch_check_size(f, grid, block);
+
+	if (!rc)
+		rc = launch_check_shared(f, shared);
+	if (rc)
+		return rc;
+	l->grid = grid;
+	l->block = block;
+	l->blocks = grid.x * grid.y * grid.z;
+	l->threads = block.x * block.y * block.z;
+	l->shared_bytes = shared;
+	if (f->unit) {
+		l->args = room;
+		return fc_unit_pack(f->unit, params, extra, room, call);
 	}
-	if (shared > (size_t)f->max_dynamic_shared) {
-		fc_report("launch of %s: %zu bytes of dynamic shared memory, at most %d "
-			  "(cudaFuncAttributeMaxDynamicSharedMemorySize)",
-			  f->kernel->name, shared, f->max_dynamic_shared);
-		return cudaErrorInvalidValue;
-	}
-	if (f->kernel->arg_bytes && (!args || !args[0])) {
+	if (extra)
+		fc_unimplemented("a kernel of this build with arguments in `extra`");
+	if (f->kernel->arg_bytes && (!params || !params[0])) {
 		fc_report("launch of %s: no arguments", f->kernel->name);
 		return cudaErrorInvalidValue;
 	}
+	l->args = f->kernel->arg_bytes ? params[0] : NULL;
 	return cudaSuccess;
 }
 
@@ -283,6 +331,17 @@ void *fc_device_alloc(size_t bytes)
 	ASSERT(mem);
 	mem_fresh(mem, bytes);
 	return mem;
+}
+
+/* The unit's variables exist: launch_call has made them. */
+static void kernel_new_unit(struct fc_kernel *k, const struct fc_unit *u)
+{
+	struct fc_instance *in;
+	cudaError_t rc = fc_instance_get(u->image, k->ctx, &in);
+
+	ASSERT(!rc);
+	k->globals = in->address;
+	k->shared_bytes += u->code.static_shared;
 }
 
 static struct fc_kernel *kernel_new(struct fc_ctx *ctx, const struct fc_launch *l)
@@ -300,7 +359,11 @@ static struct fc_kernel *kernel_new(struct fc_ctx *ctx, const struct fc_launch *
 	k->rank = os_self()->rank;
 	k->blocks = k->left = l->blocks;
 	k->threads = l->threads;
+	k->grid = l->grid;
+	k->block_dim = l->block;
 	k->shared_bytes = l->shared_bytes;
+	if (l->func->unit)
+		kernel_new_unit(k, l->func->unit);
 	return k;
 }
 
@@ -343,27 +406,32 @@ static cudaError_t launch_queue(struct fc_ctx *ctx, const struct fc_launch *l, c
 	return cudaSuccess;
 }
 
-static cudaError_t launch_call(const char *call, const void *func, dim3 grid, dim3 block,
-			       void **args, size_t shared, cudaStream_t stream, const void *caller)
+/* Checks, packs and queues a launch. The caller holds fc_lock. */
+static cudaError_t launch_locked(struct fc_ctx *ctx, struct fc_launch *l,
+				 const struct fc_launch_args *a, const char *call)
+{
+	uint8_t room[FC_ARGS_MOST];
+	struct fc_instance *in;
+	cudaError_t rc =
+		fc_launch_fill(l, a->grid, a->block, a->shared, a->params, a->extra, room, call);
+
+	if (!rc && l->func->unit)
+		rc = fc_instance_get(l->func->unit->image, ctx, &in);
+	return rc ? rc : launch_queue(ctx, l, a->stream, call, a->caller);
+}
+
+cudaError_t fc_launch_call(const char *call, const void *func, const struct fc_launch_args *a)
 {
 	struct fc_ctx *ctx;
+	struct fc_launch l = {0};
 	cudaError_t rc = fc_enter_ctx(call, &ctx);
-	if (rc)
-		return fc_leave(rc);
-	struct fc_func *f;
-	rc = fc_func_get(func, call, &f);
+
+	if (!rc)
+		rc = fc_func_get(func, call, &l.func);
 	if (rc)
 		return fc_leave(rc);
 	fc_lock();
-	rc = fc_launch_check(f, grid, block, args, shared);
-	if (!rc) {
-		const struct fc_launch l = {.func = f,
-					    .blocks = grid.x,
-					    .threads = block.x,
-					    .shared_bytes = shared,
-					    .args = f->kernel->arg_bytes ? args[0] : NULL};
-		rc = launch_queue(ctx, &l, stream, call, caller);
-	}
+	rc = launch_locked(ctx, &l, a, call);
 	fc_unlock();
 	return fc_leave(rc);
 }
@@ -371,74 +439,12 @@ static cudaError_t launch_call(const char *call, const void *func, dim3 grid, di
 cudaError_t cudaLaunchKernel(const void *func, dim3 gridDim, dim3 blockDim, void **args,
 			     size_t sharedMem, cudaStream_t stream)
 {
-	return launch_call("cudaLaunchKernel", func, gridDim, blockDim, args, sharedMem, stream,
-			   __builtin_return_address(0));
-}
+	const struct fc_launch_args a = {.grid = gridDim,
+					 .block = blockDim,
+					 .params = args,
+					 .shared = sharedMem,
+					 .stream = stream,
+					 .caller = __builtin_return_address(0)};
 
-enum { LAUNCH_CLUSTER_BLOCKS = 8 }; /* a size that every GPU with clusters can place */
-
-/* True for attributes that are hints, which have no effect here. Attributes that would change the
- * meaning are refused. */
-static bool launch_attribute_known(cudaLaunchAttributeID id)
-{
-	switch (id) {
-	case cudaLaunchAttributeIgnore:
-	case cudaLaunchAttributeClusterDimension:
-	case cudaLaunchAttributeClusterSchedulingPolicyPreference:
-	case cudaLaunchAttributeMemSyncDomain:
-	case cudaLaunchAttributeMemSyncDomainMap:
-	case cudaLaunchAttributePriority:
-	case cudaLaunchAttributeNvlinkUtilCentricScheduling:
-		return true;
-	default:
-		return false;
-	}
-}
-
-/* True if the cluster fits; no dimensions mean no cluster. Sizes and errors are those of an H200
- * with driver 580. */
-static bool launch_cluster_fits(const cudaLaunchConfig_t *config, unsigned int x, unsigned int y,
-				unsigned int z)
-{
-	const dim3 grid = config->gridDim;
-
-	if (!x && !y && !z)
-		return true;
-	return x && y && z && x * y * z <= LAUNCH_CLUSTER_BLOCKS && grid.x % x == 0 &&
-	       grid.y % y == 0 && grid.z % z == 0;
-}
-
-static cudaError_t launch_attribute_check(const cudaLaunchConfig_t *config,
-					  const cudaLaunchAttribute *a)
-{
-	char name[64];
-
-	if (!launch_attribute_known(a->id)) {
-		snprintf(name, sizeof name, "cudaLaunchKernelExC with attribute %d", (int)a->id);
-		fc_unimplemented(name);
-	}
-	if (a->id != cudaLaunchAttributeClusterDimension ||
-	    launch_cluster_fits(config, a->val.clusterDim.x, a->val.clusterDim.y,
-				a->val.clusterDim.z))
-		return cudaSuccess;
-	fc_report("cudaLaunchKernelExC: clusters of %u x %u x %u blocks in a grid of %u x %u x %u; "
-		  "expected at most %d blocks, of sizes that divide the grid's",
-		  a->val.clusterDim.x, a->val.clusterDim.y, a->val.clusterDim.z, config->gridDim.x,
-		  config->gridDim.y, config->gridDim.z, LAUNCH_CLUSTER_BLOCKS);
-	return cudaErrorInvalidClusterSize;
-}
-
-cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *func, void **args)
-{
-	struct fc_proc *proc;
-	cudaError_t bad = config ? cudaSuccess : cudaErrorInvalidValue;
-
-	for (unsigned int i = 0; config && !bad && i < config->numAttrs; i++)
-		bad = launch_attribute_check(config, &config->attrs[i]);
-	if (bad) {
-		cudaError_t rc = fc_enter("cudaLaunchKernelExC", &proc);
-		return fc_leave(rc ? rc : bad);
-	}
-	return launch_call("cudaLaunchKernelExC", func, config->gridDim, config->blockDim, args,
-			   config->dynamicSmemBytes, config->stream, __builtin_return_address(0));
+	return fc_launch_call("cudaLaunchKernel", func, &a);
 }

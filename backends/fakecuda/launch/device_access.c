@@ -188,6 +188,18 @@ uint64_t fakedev_add(struct dev *d, void *p, int bytes, uint64_t v, int order, i
 	return old;
 }
 
+void *fakedev_word(struct dev *d, void *p, int bytes, int order, int scope)
+{
+	void *at = run_word(d, "atomic", p, bytes);
+
+	fc_va_wrote((uintptr_t)p, (uint64_t)bytes);
+	run_check_defined(d, "atomic", p, (uint64_t)bytes);
+	run_use(d, p, (uint64_t)bytes, true);
+	struct mem_access a = run_access(p, (size_t)bytes, SHARED_RMW, order, scope);
+	mem_access(&a);
+	return at;
+}
+
 void fakedev_fence(struct dev *d, int order, int scope)
 {
 	struct mem_access a = {.op = SHARED_FENCE,

@@ -29,9 +29,12 @@ _Noreturn void run_trap(struct dev *d, cudaError_t error, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	fprintf(stderr, "fakecuda: %s; kernel %s (k%u of gpu %u, rank %d) block %u thread %u\n",
-		text, k->func->kernel->name, k->number, k->ctx->dev->index, k->rank, d->block,
-		d->thread);
+	fprintf(stderr, "fakecuda: %s; kernel %s (k%u of gpu %u, rank %d) block %u thread %u", text,
+		k->func->kernel->name, k->number, k->ctx->dev->index, k->rank, d->block, d->thread);
+	const struct ptx_lane *l = run_self(d)->lane;
+	if (l && l->line)
+		fprintf(stderr, ", at %s:%u", l->file, l->line);
+	fprintf(stderr, "\n");
 	fc_lock();
 	fc_ctx_kill(k->ctx, error);
 	fc_unlock();
@@ -128,6 +131,14 @@ static uint32_t run_barrier_complete(struct run_barrier *b, uint32_t phase)
 	return votes;
 }
 
+/* Barrier of all threads that have not exited. */
+#define RUN_BARRIER_ALL UINT32_MAX
+
+static uint32_t run_barrier_count(const struct fakecuda_block *blk, uint32_t want)
+{
+	return want == RUN_BARRIER_ALL ? blk->threads - run_get(&blk->exited) : want;
+}
+
 /* Arrives at the barrier. Returns the number of threads whose predicate is true. */
 static uint32_t run_barrier_wait(struct dev *d, struct run_barrier *b, uint32_t want,
 				 bool predicate, const char *why, int id)
@@ -142,7 +153,8 @@ static uint32_t run_barrier_wait(struct dev *d, struct run_barrier *b, uint32_t 
 	__atomic_store_n(&b->want, want, __ATOMIC_RELAXED);
 	if (predicate)
 		__atomic_add_fetch(&b->votes, 1, __ATOMIC_RELAXED);
-	if (__atomic_add_fetch(&b->arrived, 1, __ATOMIC_ACQ_REL) == want) {
+	if (__atomic_add_fetch(&b->arrived, 1, __ATOMIC_ACQ_REL) ==
+	    run_barrier_count(d->blk, want)) {
 		uint32_t votes = run_barrier_complete(b, phase);
 
 		mem_barrier_leave(round);
@@ -161,28 +173,55 @@ static uint32_t run_barrier_wait(struct dev *d, struct run_barrier *b, uint32_t 
 	return __atomic_load_n(&me->result, __ATOMIC_RELAXED);
 }
 
+/* Traps if the threads at a barrier cannot agree. */
+static void run_barrier_check(struct dev *d, int id, uint32_t want)
+{
+	struct fakecuda_block *blk = d->blk;
+	struct run_barrier *b = &blk->barrier[id];
+	uint32_t arrived = run_get(&b->arrived), exited = run_get(&blk->exited);
+
+	if (arrived && run_get(&b->want) != want)
+		run_trap(d, cudaErrorLaunchFailure,
+			 "barrier %d of %u threads: %u threads wait there already for %u", id,
+			 run_barrier_count(blk, want), arrived,
+			 run_barrier_count(blk, run_get(&b->want)));
+	if (want == RUN_BARRIER_ALL)
+		return;
+	if (!want || want > blk->threads || want % (unsigned)d->width)
+		run_trap(d, cudaErrorLaunchFailure,
+			 "barrier %d of %u threads: not a number of whole warps of a block of %u",
+			 id, want, blk->threads);
+	if (want + exited > blk->threads)
+		run_trap(d, cudaErrorLaunchFailure,
+			 "barrier %d of %u threads: %u of the block's %u have exited", id, want,
+			 exited, blk->threads);
+}
+
+/* A kernel from PTX has nthreads 0 for all threads that have not exited. */
 uint32_t fakedev_barrier(struct dev *d, int id, int nthreads, bool predicate)
 {
 	run_enter(d, "dev.barrier");
 	run_lines_done(d);
 	ASSERT(id >= 0 && id < RUN_BARRIERS);
-	struct fakecuda_block *blk = d->blk;
-	struct run_barrier *b = &blk->barrier[id];
+	uint32_t want =
+		nthreads || !d->blk->kernel->func->unit ? (uint32_t)nthreads : RUN_BARRIER_ALL;
+	run_barrier_check(d, id, want);
+	return run_barrier_wait(d, &d->blk->barrier[id], want, predicate, "barrier", id);
+}
+
+void fakedev_barrier_arrive(struct dev *d, int id, int nthreads)
+{
+	struct run_barrier *b = &d->blk->barrier[id];
 	uint32_t want = (uint32_t)nthreads;
-	uint32_t arrived = run_get(&b->arrived), exited = run_get(&blk->exited);
-	if (!want || want > blk->threads || want % (unsigned)d->width)
-		run_trap(d, cudaErrorLaunchFailure,
-			 "barrier %d of %u threads: not a number of whole warps of a block of %u",
-			 id, want, blk->threads);
-	if (arrived && run_get(&b->want) != want)
-		run_trap(d, cudaErrorLaunchFailure,
-			 "barrier %d of %u threads: %u threads wait there already for %u", id, want,
-			 arrived, run_get(&b->want));
-	if (want + exited > blk->threads)
-		run_trap(d, cudaErrorLaunchFailure,
-			 "barrier %d of %u threads: %u of the block's %u have exited", id, want,
-			 exited, blk->threads);
-	return run_barrier_wait(d, b, want, predicate, "barrier", id);
+
+	run_enter(d, "dev.barrier");
+	run_lines_done(d);
+	run_barrier_check(d, id, want);
+	uint32_t phase = __atomic_load_n(&b->phase.v_, __ATOMIC_ACQUIRE);
+	mem_barrier_arrive((const char *)b + (phase & 1));
+	__atomic_store_n(&b->want, want, __ATOMIC_RELAXED);
+	if (__atomic_add_fetch(&b->arrived, 1, __ATOMIC_ACQ_REL) == want)
+		(void)run_barrier_complete(b, phase);
 }
 
 /* Stores each lane's value and waits for all lanes of the warp. Returns the array of the values. */
@@ -228,15 +267,17 @@ static void run_block_free(struct fakecuda_block *blk)
 		mem_forget((const char *)&blk->barrier[id / 2] + id % 2);
 	for (uint32_t w = 0; mem_on && blk->warp && w < 2 * blk->warps; w++)
 		mem_forget((const char *)&blk->warp[w / 2].barrier + w % 2);
-	for (uint32_t i = 0; i < blk->threads; i++)
+	for (uint32_t i = 0; i < blk->threads; i++) {
 		free(blk->thread[i].room);
+		free(blk->thread[i].frames);
+	}
 	free(blk->warp);
 	free(blk->shared_block);
 	free(blk);
 }
 
-/* Kills the kernel if a thread exits while others wait at a barrier for more threads than
- * remain. */
+/* Ends barriers for which only this thread was missing, if they are for all threads that have not
+ * exited. Kills the kernel if others wait at a barrier for more threads than remain. */
 static void run_check_exit(struct dev *d)
 {
 	struct fakecuda_block *blk = d->blk;
@@ -244,12 +285,32 @@ static void run_check_exit(struct dev *d)
 	for (int id = 0; id < RUN_BARRIERS; id++) {
 		struct run_barrier *b = &blk->barrier[id];
 		uint32_t arrived = run_get(&b->arrived), want = run_get(&b->want);
+		if (arrived && want == RUN_BARRIER_ALL) {
+			if (arrived == alive)
+				(void)run_barrier_complete(b, run_get(&b->phase.v_));
+			continue;
+		}
 		if (arrived && want > alive)
 			run_trap(d, cudaErrorLaunchFailure,
 				 "thread exited while %u threads wait at barrier %d for %u: %u "
 				 "remain",
 				 arrived, id, want, alive);
 	}
+}
+
+/* The thread has ended by itself. A trap here ends it, too. */
+static void run_thread_leave(struct run_thread *t)
+{
+	struct fakecuda_block *blk = t->d.blk;
+
+	t->lane = NULL; /* its stack is gone */
+	if (setjmp(t->bottom))
+		return;
+	run_lines_done(&t->d);
+	run_check_exit(&t->d);
+	if (blk->kernel->func->unit)
+		__atomic_or_fetch(&blk->warp[t->d.thread / 32].gone, 1u << t->d.thread % 32,
+				  __ATOMIC_RELAXED);
 }
 
 static void run_block_done(struct fakecuda_block *blk)
@@ -270,13 +331,11 @@ static void run_thread_main(void *arg)
 	struct run_thread *t = arg;
 	struct fakecuda_block *blk = t->d.blk;
 	mem_acquire(blk->kernel);
-	if (!setjmp(t->bottom)) {
-		if (!run_dead(&t->d)) {
-			blk->kernel->func->entry(&t->d, blk->kernel->args);
-			run_lines_done(&t->d);
-			run_check_exit(&t->d);
-		}
-	}
+	/* a thread comes back here when it traps, dies, or exits within a function */
+	if (!setjmp(t->bottom) && !run_dead(&t->d))
+		blk->kernel->func->entry(&t->d, blk->kernel->args);
+	if (!run_dead(&t->d))
+		run_thread_leave(t);
 	mem_release(&blk->kernel->left); /* the kernel's writes are visible when it ends */
 	if (__atomic_add_fetch(&blk->exited, 1, __ATOMIC_ACQ_REL) == blk->threads)
 		run_block_done(blk);

@@ -40,6 +40,21 @@ struct run_arrival {
 struct run_warp {
 	struct run_barrier barrier;
 	uint64_t value[2][32];
+	/* kernels from PTX: lane_warp.c */
+	uint32_t gone; /* atomic: bit of each lane that has exited */
+	struct lane_meeting {
+		shared_u32 phase; /* lanes wait on it */
+		uint32_t mask, here;
+		struct lane_arrival *lane[32];
+	} meeting[32];
+};
+
+/* A lane at a meeting: what it brings, and what it gets. */
+struct lane_arrival {
+	uint64_t value;
+	uint32_t source; /* of a shuffle: the lane to read; of a reduction: the operation */
+	uint32_t lane, result;
+	uint32_t (*how)(const struct lane_meeting *m, const struct lane_arrival *a);
 };
 
 struct run_thread {
@@ -53,7 +68,9 @@ struct run_thread {
 	struct run_lines {
 		uint64_t at, bytes; /* adjacent lines that were read and may be given back */
 	} lines;
-	uint64_t *room; /* of fakedev_room; NULL: not used yet, or shared */
+	uint64_t *room;              /* of fakedev_room; NULL: not used yet, or shared */
+	void *frames;                /* of a lane's functions: lane_calls.c */
+	const struct ptx_lane *lane; /* of a kernel from PTX: has the place in the source */
 };
 
 struct fakecuda_block {
@@ -102,6 +119,12 @@ static inline void run_enter(struct dev *d, const char *site)
 /* Kills the thread and its context. The format describes the thread's error. */
 _Noreturn void run_trap(struct dev *d, cudaError_t error, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* Functions of fakedev_* that only kernels from PTX need. */
+/* Checks a word that the caller changes, and reports the change to the memory model. Returns its
+ * alias. The caller wakes. */
+void *fakedev_word(struct dev *d, void *p, int bytes, int order, int scope);
+/* A barrier for which the thread does not wait. */
+void fakedev_barrier_arrive(struct dev *d, int id, int nthreads);
 /* Waits until `w` holds. Returns 0 if it holds, ECANCELED on abort or if `other` holds, and
  * ETIMEDOUT at its deadline. Does not return if the kernel died. */
 int run_wait(struct dev *d, const struct wait *w, const shared_u32 *abort,

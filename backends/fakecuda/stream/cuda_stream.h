@@ -65,8 +65,23 @@ struct fc_func *fc_func_find(const void *func);
 /* Finds a registered kernel of the world's warp width; reports an error. */
 cudaError_t fc_func_get(const void *func, const char *call, struct fc_func **out);
 struct fc_launch;
-cudaError_t fc_launch_check(const struct fc_func *f, dim3 grid, dim3 block, void **args,
-			    size_t shared);
+/* Checks a launch of l->func and fills in the rest of *l. Its arguments may lie in `room`. Reports
+ * an error. */
+cudaError_t fc_launch_fill(struct fc_launch *l, dim3 grid, dim3 block, size_t shared, void **params,
+			   void **extra, uint8_t *room, const char *call);
+/* Launches a kernel in the current context, or captures it. params or extra: as of
+ * cuLaunchKernel. */
+struct fc_launch_args {
+	dim3 grid, block;
+	void **params, **extra;
+	size_t shared;
+	cudaStream_t stream;
+	const void *caller;
+};
+cudaError_t fc_launch_call(const char *call, const void *func, const struct fc_launch_args *a);
+/* lane_calls.c: runs one thread of a kernel from PTX. */
+struct dev;
+void fc_lane_run(struct dev *d, const void *args);
 struct fc_op *fc_kernel_queue(struct CUstream_st *s, const struct fc_launch *l);
 struct fc_op *fc_host_func_queue(struct CUstream_st *s, cudaHostFn_t fn, void *arg);
 /* Allocates zeroed memory that device code shares. It counts as new: accesses to an earlier heap

@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# CUDA programs from source on the double: each file is compiled by `doppel cc` and run by `doppel
+# exec`. A program checks its kernels itself. The same seed prints the same.
+set -euo pipefail
+build_dir=$(realpath "$1") source_dir=$(realpath "$2")
+doppel=$build_dir/doppel
+[ -x "$doppel" ] && [ -e "$build_dir/libfakecuda.so" ] || { echo "skipped: no GPU double in $build_dir"; exit 77; }
+command -v clang++-19 >/dev/null || { echo "skipped: no clang++-19 (apt-get install clang-19)"; exit 77; }
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+export XDG_CACHE_HOME=$dir/cache
+cd "$dir"
+bad=0
+fail() { echo "FAILED: $*"; bad=1; }
+
+for file in "$source_dir"/tests/conformance/source/*.cu; do
+	name=$(basename "$file" .cu)
+	"$doppel" cc "$file" -o "$name" || { fail "$name does not compile"; continue; }
+	"$doppel" exec --leaks error "./$name" >"$name.out" 2>"$name.err" || fail "$name: $(cat "$name.out" "$name.err")"
+	grep -q ' ok$' "$name.out" || fail "$name checks nothing"
+	cat "$name.out"
+done
+[ -f flow.out ] && { grep -qx 'printf 42 21.00 text x 1099511627776%' flow.out || fail "printf of a kernel"; }
+
+for file in "$source_dir"/examples/cuda/*.cu; do
+	name=example_$(basename "$file" .cu)
+	"$doppel" cc "$file" -o "$name" || { fail "$name does not compile"; continue; }
+	for seed in 1 2 3; do
+		"$doppel" exec --leaks error --seed $seed "./$name" >"$name.$seed" 2>&1 || fail "$name, seed $seed: $(cat "$name.$seed")"
+	done
+	head -1 "$name.1"
+done
+
+# the same seed has the same hash
+hash_of() { "$doppel" exec --seed "$1" ./example_ring 2>&1 | grep 'trace hash' || true; }
+one=$(hash_of 5)
+[ -n "$one" ] && [ "$one" = "$(hash_of 5)" ] || fail "two runs of seed 5: $one"
+
+# images of machine code, and errors of kernels
+cat >wrong.cu <<'CU'
+#include <stdio.h>
+#include <cuda.h>
+__global__ void outside(int *p) { p[1 << 20] = 1; }
+__global__ void unknown(int *p) { asm volatile("mma.nonsense.u32 %0, 1;" : "=r"(*p)); }
+int main()
+{
+	CUmodule m;
+	int *p;
+	cudaMalloc(&p, 64);
+	printf("%d\n", (int)cuModuleLoadData(&m, "\177ELF\2\1\1"));
+	printf("%d\n", (int)cuModuleLoadData(&m, ".version 8.5\n.target sm_90\n.address_size 64\n.globl x;"));
+	unknown<<<1, 1>>>(p);
+	printf("%d\n", (int)cudaGetLastError());
+	outside<<<1, 1>>>(p);
+	printf("%d\n", (int)cudaDeviceSynchronize());
+}
+CU
+"$doppel" cc wrong.cu -o wrong || fail "wrong.cu does not compile"
+"$doppel" exec ./wrong >wrong.out 2>wrong.err || true
+[ "$(tr '\n' ' ' <wrong.out)" = '209 218 218 700 ' ] || fail "errors: $(cat wrong.out)"
+for text in 'doppel cc FILE.cu' 'line 4: found' 'opcode mma.nonsense.u32 is not implemented' 'wrong.cu:3'; do
+	grep -qF "$text" wrong.err || fail "no error has '$text': $(cat wrong.err)"
+done
+
+# the driver's calls
+cat >driver.cu <<'CU'
+#include <stdio.h>
+#include <cuda.h>
+static char text[1 << 16];
+int main(int argc, char **argv)
+{
+	CUmodule m;
+	CUlibrary lib;
+	CUfunction f;
+	CUkernel k;
+	CUdeviceptr five;
+	size_t bytes, size = 12;
+	int *p, got[2], by = 3;
+	FILE *in = fopen(argv[1], "r");
+	if (!in || !fread(text, 1, sizeof text - 1, in))
+		return 1;
+	cudaMalloc(&p, 8);
+	if (cuModuleLoadData(&m, text) || cuModuleGetFunction(&f, m, "times") ||
+	    cuModuleGetGlobal(&five, &bytes, m, "five") || bytes != 4)
+		return 2;
+	void *params[] = {&p, &by};
+	if (cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, 0, params, NULL))
+		return 3;
+	struct { int *p; int by; } packed = {p + 1, 4};
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &packed, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+			 CU_LAUNCH_PARAM_END};
+	CUlaunchConfig c = {1, 1, 1, 1, 1, 1, 0, 0, NULL, 0};
+	if (cuLibraryLoadData(&lib, text, 0, 0, 0, 0, 0, 0) || cuLibraryGetKernel(&k, lib, "times") ||
+	    cuLaunchKernelEx(&c, (CUfunction)k, NULL, extra))
+		return 4;
+	cudaMemcpy(got, p, 8, cudaMemcpyDeviceToHost);
+	if (cuModuleGetFunction(&f, m, "absent") != 500 || cuModuleUnload(m) || cuLibraryUnload(lib) ||
+	    cuModuleUnload(m) != 400)
+		return 5;
+	cudaFree(p);
+	printf("%d %d\n", got[0], got[1]);
+}
+CU
+cat >times.cu <<'CU'
+__device__ int five = 5;
+extern "C" __global__ void times(int *p, int by) { *p = five * by; }
+CU
+clang++-19 -x cuda --cuda-device-only -nocudainc -nocudalib -Wno-unknown-cuda-version --cuda-gpu-arch=sm_90 \
+	-Xclang -target-sdk-version=12.3 -O2 -include cuda_runtime.h -I "$source_dir/backends/fakecuda/include" \
+	-S -o times.ptx times.cu
+"$doppel" cc driver.cu -o driver || fail "driver.cu does not compile"
+[ "$("$doppel" exec --leaks error ./driver times.ptx 2>driver.err)" = '15 20' ] || fail "driver: $(cat driver.err)"
+
+# the second run finds the translations
+before=$(find "$XDG_CACHE_HOME" -name '*.so' | sort)
+"$doppel" exec --seed 7 ./vadd >/dev/null 2>&1 || fail "vadd, seed 7"
+[ "$before" = "$(find "$XDG_CACHE_HOME" -name '*.so' | sort)" ] || fail "a second run builds again"
+exit $bad
