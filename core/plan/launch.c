@@ -24,11 +24,14 @@ static struct proxy_port *plan_end_proxy(const struct ncclComm *comm, uint32_t e
 
 static int32_t plan_ops_of(const struct ncclComm *comm, const struct dev_work *w)
 {
-	struct dev_edges e = comm->edges[steps_edges(steps_program(w->program).algo)];
+	struct dev_edges e;
 	int32_t n = 0;
 
 	DOPPEL_STATIC_CHECK(2 * DEV_PAT_LEVELS * DEV_PAT_CHANNELS <= PROXY_MAX_APPEND,
 			    "one work's operations fit in a launch");
+	if (plan_work_is_symmetric(w))
+		return 0;
+	e = comm->edges[steps_edges(steps_program(w->program).algo)];
 	for (uint32_t i = w->channel_lo * e.count; i < (w->channel_hi + 1u) * e.count; i++)
 		n += plan_end_proxy(comm, e.first + i) != NULL;
 	return n;
@@ -91,7 +94,7 @@ static void plan_work_add(struct ncclComm *comm, struct plan *p, struct plan_tas
 	plan_profile_work(comm, p, w, &t->profile, NULL);
 	plan_add_work(p, w);
 	p->block_warps = MAX_OF(p->block_warps, w->nwarps);
-	for (int c = w->channel_lo; c <= w->channel_hi; c++)
+	for (int c = w->channel_lo; c <= w->channel_hi && !plan_work_is_symmetric(w); c++)
 		plan_ops_add(comm, p, t, &comm->channels[c]);
 }
 
@@ -131,7 +134,9 @@ static ncclResult_t plan_task_work(struct ncclComm *comm, const struct plan_stat
 
 	const struct dev_kernel *kernel = plan_kernel_of(st, w), *general = st->kernel[w->program];
 
-	*full = p->ntasks && (general != p->general || !plan_fits(st, p, &more));
+	/* a launch on windows has one work */
+	*full = p->ntasks &&
+		(general != p->general || plan_work_is_symmetric(w) || !plan_fits(st, p, &more));
 	if (*full)
 		return ncclSuccess;
 	p->kernel = !p->ntasks || p->kernel == kernel ? kernel : general;
@@ -254,6 +259,11 @@ static ncclResult_t plan_args_fill(struct ncclComm *comm, struct plan_state *st,
 	struct plan_works works = plan_works_of(p);
 	struct dev_args *args = &st->args;
 
+	args->fifo = (struct dev_fifo){.work = NULL};
+	if (plan_is_symmetric(p)) {
+		plan_symmetric_args(comm, st, p);
+		return ncclSuccess;
+	}
 	args->comm = comm->dev;
 	args->channels = comm->dev_channels;
 	args->channel_mask = p->channel_mask;
@@ -267,7 +277,6 @@ static ncclResult_t plan_args_fill(struct ncclComm *comm, struct plan_state *st,
 	}
 	if (!p->capture.id && p->nworks > st->args_works)
 		return plan_fifo_write(comm, &st->fifo, &works, &args->fifo);
-	args->fifo = (struct dev_fifo){.work = NULL};
 	memcpy(args->work, p->work, (size_t)p->nworks * sizeof *p->work);
 	return ncclSuccess;
 }
@@ -318,7 +327,8 @@ static ncclResult_t plan_kernel_launch(struct ncclComm *comm, struct plan_state 
 	void *event = plan_profile_launch_begin(comm, p);
 	ncclResult_t rc;
 
-	rc = plan_blocks_launch(p->kernel, &grid, p->stream, &st->args,
+	rc = plan_blocks_launch(p->kernel, &grid, p->stream,
+				plan_is_symmetric(p) ? (void *)&st->symmetric : &st->args,
 				"cudaLaunchKernelExC of a plan");
 	profiler_stop(comm, &event);
 	if (!rc && st->args.fifo.work)
