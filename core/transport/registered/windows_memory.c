@@ -63,7 +63,16 @@ uint32_t transport_window_number(const struct ncclComm *comm, const void *at, si
 
 /* ---- memory for lines and barriers ----------------------------------------------------------- */
 
-/* The first step of all blocks, and the flags of the step before it in all lines. */
+/* Sets the flags of lines that are older than the last cleaning (DEV_SYM_CLEAN_MASK): those of the
+ * steps after the next one. */
+static void window_memory_lines(uint64_t *half, size_t halves, uint64_t first)
+{
+	for (size_t i = 0; i < halves; i++)
+		half[i] = (uint64_t)DEV_LINE_FLAG((first | DEV_SYM_CLEAN_MASK) + 2 + i / 2 % 64)
+			  << 32;
+}
+
+/* Memory whose blocks begin at another step than 0, as long after their first one. */
 static ncclResult_t window_memory_image(struct ncclComm *comm, void *mem, size_t bytes)
 {
 	const uint64_t first = transport_first_step();
@@ -76,7 +85,7 @@ static ncclResult_t window_memory_image(struct ncclComm *comm, void *mem, size_t
 	}
 	for (int b = 0; b < DEV_SYM_BLOCKS; b++)
 		memcpy(&image->block[b].step, &first, sizeof first);
-	transport_lines_init(DEV_LL, (uint8_t *)(image + 1), bytes - sizeof *image);
+	window_memory_lines((uint64_t *)(image + 1), (bytes - sizeof *image) / 8, first);
 	rc = cuda_result(
 		cudaMemcpyAsync(mem, image, bytes, cudaMemcpyHostToDevice, comm->internal_stream),
 		"cudaMemcpyAsync to memory for windows");
