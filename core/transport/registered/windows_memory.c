@@ -68,7 +68,7 @@ uint32_t transport_window_number(const struct ncclComm *comm, const void *at, si
 static void window_memory_lines(uint64_t *half, size_t halves, uint64_t first)
 {
 	for (size_t i = 0; i < halves; i++)
-		half[i] = (uint64_t)DEV_LINE_FLAG((first | DEV_SYM_CLEAN_MASK) + 2 + i / 2 % 64)
+		half[i] = (uint64_t)DEV_LINE_FLAG((first | DEV_SYM_CLEAN_MASK) + 2 + i / 2 % 8)
 			  << 32;
 }
 
