@@ -211,6 +211,10 @@ void plan_symmetric_args(const struct ncclComm *comm, struct plan_state *st, con
 	all = transport_window_each(comm, t->send, t->send_bytes, send) && all;
 	all = transport_window_each(comm, t->recv, t->recv_bytes, recv) && all;
 	ASSERT(all && comm->nranks <= DEV_SYM_RANKS); /* a window that a call uses stays */
+	OS_PROBE("windows.program_lines", "a call on windows pushes lines",
+		 steps_program(t->work.program).proto == DEV_LL);
+	OS_PROBE("windows.program_loads", "a call on windows loads and stores directly",
+		 steps_program(t->work.program).proto == DEV_SIMPLE);
 	*args = (struct dev_sym_args){.magic = DEV_COMM_MAGIC,
 				      .warp_width = st->warp_width,
 				      .rank = comm->rank,
