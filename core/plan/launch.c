@@ -22,16 +22,21 @@ static struct proxy_port *plan_end_proxy(const struct ncclComm *comm, uint32_t e
 	return c ? c->proxy : NULL;
 }
 
+/* Returns the ends of the work's algorithm; none for a program on windows. */
+static struct dev_edges plan_edges_of(const struct ncclComm *comm, const struct dev_work *w)
+{
+	enum dev_algo algo = steps_program(w->program).algo;
+
+	return algo == DEV_SYMMETRIC ? (struct dev_edges){0} : comm->edges[steps_edges(algo)];
+}
+
 static int32_t plan_ops_of(const struct ncclComm *comm, const struct dev_work *w)
 {
-	struct dev_edges e;
+	struct dev_edges e = plan_edges_of(comm, w);
 	int32_t n = 0;
 
 	DOPPEL_STATIC_CHECK(2 * DEV_PAT_LEVELS * DEV_PAT_CHANNELS <= PROXY_MAX_APPEND,
 			    "one work's operations fit in a launch");
-	if (plan_work_is_symmetric(w))
-		return 0;
-	e = comm->edges[steps_edges(steps_program(w->program).algo)];
 	for (uint32_t i = w->channel_lo * e.count; i < (w->channel_hi + 1u) * e.count; i++)
 		n += plan_end_proxy(comm, e.first + i) != NULL;
 	return n;
@@ -63,7 +68,7 @@ static void plan_ops_add(const struct ncclComm *comm, struct plan *p, const stru
 {
 	const struct dev_work *w = &t->work;
 	struct dev_program_row row = steps_program(w->program);
-	struct dev_edges e = comm->edges[steps_edges(row.algo)];
+	struct dev_edges e = plan_edges_of(comm, w);
 	struct steps_part part = steps_part_of(w, ch->id);
 	struct steps_place at = {.rank = comm->rank,
 				 .nranks = comm->nranks,
@@ -94,7 +99,7 @@ static void plan_work_add(struct ncclComm *comm, struct plan *p, struct plan_tas
 	plan_profile_work(comm, p, w, &t->profile, NULL);
 	plan_add_work(p, w);
 	p->block_warps = MAX_OF(p->block_warps, w->nwarps);
-	for (int c = w->channel_lo; c <= w->channel_hi && !plan_work_is_symmetric(w); c++)
+	for (int c = w->channel_lo; c <= w->channel_hi; c++)
 		plan_ops_add(comm, p, t, &comm->channels[c]);
 }
 
