@@ -429,7 +429,10 @@ END_TEST
 
 START_TEST(programs_of_a_call_limit_its_choice)
 {
-	struct plan_task task = {.func = DEV_ALL_REDUCE, .send_bytes = 64, .recv_bytes = 64};
+	struct plan_task task = {.func = DEV_ALL_REDUCE,
+				 .send_bytes = 64,
+				 .recv_bytes = 64,
+				 .in_windows = true};
 	struct plan_limits lim = limits;
 
 	lim.allowed = programs_of("Simple") | programs_of("LL");

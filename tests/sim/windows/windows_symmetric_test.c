@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Programs on windows: ranks that use different offsets in a window are reported, because NCCL's
- * rule for NCCL_WIN_COLL_SYMMETRIC requires the same one. Without the flag there are none.
+ * rule for NCCL_WIN_COLL_SYMMETRIC requires the same one. A window without the flag has no such
+ * programs.
  */
 #include <check.h>
 #include <cuda_runtime_api.h>
