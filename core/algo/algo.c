@@ -14,6 +14,7 @@ const struct algo *const algos[DEV_ALGO_COUNT] = {
 	[DEV_TREE] = &algo_tree,
 	[DEV_PAT] = &algo_pat,
 	[DEV_COLLNET_CHAIN] = &algo_collnet,
+	[DEV_SYMMETRIC] = &algo_symmetric,
 };
 
 uint64_t algo_programs(enum dev_algo algo)
@@ -50,13 +51,16 @@ static uint8_t algo_protos(uint64_t allowed, int32_t index)
 	return (uint8_t)protos;
 }
 
-/* Algorithms with the same index have the set of ends of the first of them. */
-static bool algo_is_second(int algo)
+/* False if the algorithm has no connections. Algorithms with the same index have the set of ends of
+ * the first of them. */
+static bool algo_has_ends(int algo)
 {
+	if (!algos[algo]->edges)
+		return false;
 	for (int other = 0; other < algo; other++)
 		if (algos[other]->index == algos[algo]->index)
-			return true;
-	return false;
+			return false;
+	return true;
 }
 
 static struct dev_edges algo_edges_of(const struct ncclComm *comm, const struct algo *a)
@@ -93,7 +97,7 @@ ncclResult_t algo_edges_make(struct ncclComm *comm)
 	for (int a = 0; a < DEV_ALGO_COUNT; a++) {
 		struct dev_edges e;
 
-		if (algo_is_second(a))
+		if (!algo_has_ends(a))
 			continue;
 		e = comm->edges[steps_edges((enum dev_algo)a)] = algo_edges_of(comm, algos[a]);
 		comm->nends += e.count * e.channels;
@@ -106,7 +110,7 @@ ncclResult_t algo_edges_make(struct ncclComm *comm)
 		return ncclSystemError;
 	}
 	for (int a = 0; a < DEV_ALGO_COUNT; a++)
-		if (!algo_is_second(a))
+		if (algo_has_ends(a))
 			algo_wants_fill(comm, algos[a], comm->edges[steps_edges((enum dev_algo)a)]);
 	return ncclSuccess;
 }

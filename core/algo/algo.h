@@ -33,11 +33,11 @@ struct algo_place {
 };
 
 struct algo {
-	int32_t index;           /* enum conn_index of its connections */
+	int32_t index;           /* enum conn_index of its connections, if it has any */
 	enum topo_pattern graph; /* whose links it goes over */
 	int32_t channels;        /* at most */
 	bool always;             /* connected even without a program: kernels load its ends */
-	uint32_t (*edges)(int32_t nranks);
+	uint32_t (*edges)(int32_t nranks); /* NULL: no connections */
 	struct algo_peer (*peer)(const struct ncclComm *comm, const struct channel *ch,
 				 uint32_t edge, bool is_send);
 	/* Can these ranks run it? NULL: any ranks. */
@@ -58,7 +58,7 @@ struct algo {
 };
 
 extern const struct algo algo_ring, algo_one_shot, algo_two_shot, algo_tree, algo_pat,
-	algo_doubling, algo_collnet;
+	algo_doubling, algo_collnet, algo_symmetric;
 extern const struct algo *const algos[DEV_ALGO_COUNT];
 
 static inline const struct algo *algo_of_program(int program)

@@ -48,7 +48,7 @@ static ncclResult_t comm_abort_word_on_device(struct ncclComm *comm, const share
 	ncclResult_t rc = cuda_result(cudaHostGetDevicePointer(&p, comm->abort, 0),
 				      "cudaHostGetDevicePointer of the abort word");
 	if (!rc)
-		*address = p;
+		comm->dev_abort = *address = p;
 	return rc;
 }
 

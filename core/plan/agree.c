@@ -39,17 +39,19 @@ static void plan_agree_choice(const struct plan_task *t, char *text, size_t byte
 }
 
 /* Writes the arguments that must be the same on all ranks. */
-static void plan_agree_text(const struct plan_task *t, char *text, size_t bytes)
+static void plan_agree_text(const struct ncclComm *comm, const struct plan_task *t, char *text,
+			    size_t bytes)
 {
-	char op[24] = "", root[24] = "", choice[64];
+	char op[24] = "", root[24] = "", choice[64], windows[48];
 
 	if (t->reduces)
 		snprintf(op, sizeof op, " op=%s", plan_op_name(t->op));
 	if (t->root >= 0)
 		snprintf(root, sizeof root, " root=%d", t->root);
 	plan_agree_choice(t, choice, sizeof choice);
-	snprintf(text, bytes, "%s count=%zu type=%s%s%s%s", t->name, t->count,
-		 plan_type_name(t->type), op, root, choice);
+	plan_symmetric_text(comm, t, windows, sizeof windows);
+	snprintf(text, bytes, "%s count=%zu type=%s%s%s%s%s", t->name, t->count,
+		 plan_type_name(t->type), op, root, choice, windows);
 }
 
 ncclResult_t plan_agree(const struct ncclComm *comm, const struct plan_task *t)
@@ -59,7 +61,7 @@ ncclResult_t plan_agree(const struct ncclComm *comm, const struct plan_task *t)
 
 	if (!os_agrees())
 		return ncclSuccess;
-	plan_agree_text(t, text, sizeof text);
+	plan_agree_text(comm, t, text, sizeof text);
 	if (os_agree(comm->id_hash, t->op_count, comm->rank, text, t->caller, &other) == 0)
 		return ncclSuccess;
 	WARN("%s: ranks %d and %d disagree on operation %llu of communicator %llx: rank %d called "

@@ -22,9 +22,17 @@ static struct proxy_port *plan_end_proxy(const struct ncclComm *comm, uint32_t e
 	return c ? c->proxy : NULL;
 }
 
+/* Returns the ends of the work's algorithm; none for a program on windows. */
+static struct dev_edges plan_edges_of(const struct ncclComm *comm, const struct dev_work *w)
+{
+	enum dev_algo algo = steps_program(w->program).algo;
+
+	return algo == DEV_SYMMETRIC ? (struct dev_edges){0} : comm->edges[steps_edges(algo)];
+}
+
 static int32_t plan_ops_of(const struct ncclComm *comm, const struct dev_work *w)
 {
-	struct dev_edges e = comm->edges[steps_edges(steps_program(w->program).algo)];
+	struct dev_edges e = plan_edges_of(comm, w);
 	int32_t n = 0;
 
 	DOPPEL_STATIC_CHECK(2 * DEV_PAT_LEVELS * DEV_PAT_CHANNELS <= PROXY_MAX_APPEND,
@@ -60,7 +68,7 @@ static void plan_ops_add(const struct ncclComm *comm, struct plan *p, const stru
 {
 	const struct dev_work *w = &t->work;
 	struct dev_program_row row = steps_program(w->program);
-	struct dev_edges e = comm->edges[steps_edges(row.algo)];
+	struct dev_edges e = plan_edges_of(comm, w);
 	struct steps_part part = steps_part_of(w, ch->id);
 	struct steps_place at = {.rank = comm->rank,
 				 .nranks = comm->nranks,
@@ -131,7 +139,9 @@ static ncclResult_t plan_task_work(struct ncclComm *comm, const struct plan_stat
 
 	const struct dev_kernel *kernel = plan_kernel_of(st, w), *general = st->kernel[w->program];
 
-	*full = p->ntasks && (general != p->general || !plan_fits(st, p, &more));
+	/* a launch on windows has one work */
+	*full = p->ntasks &&
+		(general != p->general || plan_work_is_symmetric(w) || !plan_fits(st, p, &more));
 	if (*full)
 		return ncclSuccess;
 	p->kernel = !p->ntasks || p->kernel == kernel ? kernel : general;
@@ -254,6 +264,11 @@ static ncclResult_t plan_args_fill(struct ncclComm *comm, struct plan_state *st,
 	struct plan_works works = plan_works_of(p);
 	struct dev_args *args = &st->args;
 
+	args->fifo = (struct dev_fifo){.work = NULL};
+	if (plan_is_symmetric(p)) {
+		plan_symmetric_args(comm, st, p);
+		return ncclSuccess;
+	}
 	args->comm = comm->dev;
 	args->channels = comm->dev_channels;
 	args->channel_mask = p->channel_mask;
@@ -267,7 +282,6 @@ static ncclResult_t plan_args_fill(struct ncclComm *comm, struct plan_state *st,
 	}
 	if (!p->capture.id && p->nworks > st->args_works)
 		return plan_fifo_write(comm, &st->fifo, &works, &args->fifo);
-	args->fifo = (struct dev_fifo){.work = NULL};
 	memcpy(args->work, p->work, (size_t)p->nworks * sizeof *p->work);
 	return ncclSuccess;
 }
@@ -318,7 +332,8 @@ static ncclResult_t plan_kernel_launch(struct ncclComm *comm, struct plan_state 
 	void *event = plan_profile_launch_begin(comm, p);
 	ncclResult_t rc;
 
-	rc = plan_blocks_launch(p->kernel, &grid, p->stream, &st->args,
+	rc = plan_blocks_launch(p->kernel, &grid, p->stream,
+				plan_is_symmetric(p) ? (void *)&st->symmetric : &st->args,
 				"cudaLaunchKernelExC of a plan");
 	profiler_stop(comm, &event);
 	if (!rc && st->args.fifo.work)

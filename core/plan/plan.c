@@ -198,7 +198,7 @@ void plan_fini(struct ncclComm *comm)
 
 /* ---- the queue ------------------------------------------------------------------------------ */
 
-bool plan_can(const struct ncclComm *comm, const struct plan_task *task)
+static bool plan_has_program(const struct ncclComm *comm, const struct plan_task *task)
 {
 	const struct plan_limits *lim = &comm->plan->limits;
 
@@ -206,14 +206,29 @@ bool plan_can(const struct ncclComm *comm, const struct plan_task *task)
 						plan_bytes(task)) < DEV_PROGRAM_COUNT;
 }
 
+bool plan_can(const struct ncclComm *comm, const struct plan_task *task)
+{
+	struct plan_task t = *task;
+
+	plan_task_windows(comm, &t);
+	return plan_has_program(comm, &t);
+}
+
 ncclResult_t plan_check(const struct ncclComm *comm, const struct plan_task *task)
 {
+	struct plan_task t = *task;
 	char why[640];
 
 	if (plan_can(comm, task))
 		return ncclSuccess;
-	WARN("%s: rank %d: %s", task->call, comm->rank,
-	     tune_allowed_none(task->func, &comm->summary, why, sizeof why));
+	t.in_windows = true;
+	if (plan_has_program(comm, &t))
+		WARN("%s: rank %d: NCCL_ALGO and NCCL_PROTO allow only programs on windows, "
+		     "expected both buffers in windows with NCCL_WIN_COLL_SYMMETRIC",
+		     task->call, comm->rank);
+	else
+		WARN("%s: rank %d: %s", task->call, comm->rank,
+		     tune_allowed_none(task->func, &comm->summary, why, sizeof why));
 	return ncclInvalidUsage;
 }
 
@@ -298,6 +313,7 @@ ncclResult_t plan_announce(struct ncclComm *comm)
 		struct plan_task *t = &st->queue[st->agreed];
 
 		t->op_count = comm->op_count + (uint64_t)st->agreed;
+		plan_task_windows(comm, t);
 		plan_task_plan(st, t);
 		plan_trace_choice(comm, t);
 		rc = plan_agree(comm, t);

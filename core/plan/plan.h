@@ -69,6 +69,7 @@ struct plan_task {
 	uint64_t op_count; /* set by plan_announce */
 	/* How the call runs. Set by plan_announce, unless count is 0. */
 	struct dev_work work;
+	bool in_windows;   /* both buffers are in windows for programs on windows */
 	uint32_t nthreads; /* of a block, as if warps had 32 threads */
 	bool by_plugin;    /* a tuner plugin took part in the choice */
 	struct profiler_call profile;

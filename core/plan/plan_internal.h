@@ -122,8 +122,9 @@ struct plan_state {
 	struct plan_streams streams;    /* of the queued calls */
 	unsigned long long last_stream; /* id; of the last launch outside of captures */
 	struct plan_captures captures;
-	struct plan plan;      /* the launch that is being built */
-	struct dev_args args;  /* arguments of that launch's kernel */
+	struct plan plan;              /* the launch that is being built */
+	struct dev_args args;          /* arguments of that launch's kernel */
+	struct dev_sym_args symmetric; /* of one on windows */
 	int32_t args_works;    /* most works in the arguments; with more, all go through the FIFO */
 	int32_t args_captured; /* the same for a captured launch, which cannot use the FIFO */
 	struct plan_fifo fifo;
@@ -159,6 +160,30 @@ uint64_t plan_registered_at(struct ncclComm *comm, const struct plan_capture *ca
 /* Sets the addresses of the output in other processes, for the work. */
 void plan_task_register(struct ncclComm *comm, struct plan_task *t,
 			const struct plan_capture *capture);
+
+/* Programs on windows. */
+static inline bool plan_work_is_symmetric(const struct dev_work *w)
+{
+	return DEV_SYMMETRIC_BITS >> w->program & 1;
+}
+
+/* True if the plan's one work is a program on windows. */
+static inline bool plan_is_symmetric(const struct plan *p)
+{
+	return p->nworks == 1 && p->ntasks && plan_work_is_symmetric(&p->work[0]);
+}
+
+/* Sets t->in_windows; true for a task without elements. All ranks find the same if the program
+ * keeps NCCL's rule for such windows: the ranks of a call use the same offset. */
+void plan_task_windows(const struct ncclComm *comm, struct plan_task *t);
+/* Returns the programs on windows that can run the task. */
+uint64_t plan_symmetric_programs(const struct plan_task *t);
+/* Fills in the arguments of the launch's kernel. */
+void plan_symmetric_args(const struct ncclComm *comm, struct plan_state *st, const struct plan *p);
+/* Writes " window=2+4096": the windows, by number, and the offsets of the buffers that other ranks
+ * access. */
+void plan_symmetric_text(const struct ncclComm *comm, const struct plan_task *t, char *text,
+			 size_t bytes);
 
 /* ---- plan_memory.c -------------------------------------------------------------------------- */
 

@@ -3,10 +3,13 @@
  * Registered buffers in plans. Other processes map the receive buffers and outputs of a group
  * before its first launch, because CUDA may wait for kernels when it maps memory. A collective uses
  * them if its results go directly from output to output: a ring in SIMPLE
- * (core/device/prims/prims_result.h).
+ * (core/device/prims/prims_result.h). Also programs on windows.
  */
+#include <stdio.h>
+
 #include "core/plan/messages.h"
 #include "core/rank/cuda_result.h"
+#include "core/transport/windows.h"
 
 struct registered_recv plan_registered_recv(const struct plan_queued_message *m)
 {
@@ -158,4 +161,90 @@ void plan_task_register(struct ncclComm *comm, struct plan_task *t,
 		if (plan_rank_is_new(&after, ch->ring_next_number))
 			plan_output_take(comm, ch, t);
 	}
+}
+
+/* ---- programs on windows (core/algo/symmetric.c) ------------------------------------------------
+ *
+ * NCCL requires that the ranks of a call use the same window, registered with
+ * NCCL_WIN_COLL_SYMMETRIC, and the same offset in it. Each rank therefore decides by its own
+ * buffers. A world that compares calls reports ranks that differ (agree.c).
+ */
+
+void plan_task_windows(const struct ncclComm *comm, struct plan_task *t)
+{
+	t->in_windows = !t->count || (transport_window_memory(comm, NULL) &&
+				      transport_window_each(comm, t->send, t->send_bytes, NULL) &&
+				      transport_window_each(comm, t->recv, t->recv_bytes, NULL));
+}
+
+/* In SIMPLE a rank reads the inputs of other ranks. It does not know their factors, which the
+ * program chose. */
+uint64_t plan_symmetric_programs(const struct plan_task *t)
+{
+	uint64_t programs = t->in_windows ? DEV_SYMMETRIC_BITS : 0;
+
+	if (t->factor.used)
+		programs &= ~(1ull << DEV_ALL_REDUCE_SYM_SIMPLE |
+			      1ull << DEV_REDUCE_SCATTER_SYM_SIMPLE);
+	return programs;
+}
+
+static const struct plan_task *plan_symmetric_task(const struct plan_state *st,
+						   const struct plan *p)
+{
+	const uint64_t number = p->work[0].op_count;
+	int32_t i = st->launched;
+
+	while (!st->queue[i].count || st->queue[i].work.op_count != number)
+		i++;
+	ASSERT(i < st->queued);
+	return &st->queue[i];
+}
+
+void plan_symmetric_args(const struct ncclComm *comm, struct plan_state *st, const struct plan *p)
+{
+	const struct plan_task *t = plan_symmetric_task(st, p);
+	struct dev_sym_args *args = &st->symmetric;
+	void *mem[DEV_SYM_RANKS], *send[DEV_SYM_RANKS], *recv[DEV_SYM_RANKS];
+	bool all = transport_window_memory(comm, mem);
+
+	all = transport_window_each(comm, t->send, t->send_bytes, send) && all;
+	all = transport_window_each(comm, t->recv, t->recv_bytes, recv) && all;
+	ASSERT(all && comm->nranks <= DEV_SYM_RANKS); /* a window that a call uses stays */
+	OS_PROBE("windows.program_lines", "a call on windows pushes lines",
+		 steps_program(t->work.program).proto == DEV_LL);
+	OS_PROBE("windows.program_loads", "a call on windows loads and stores directly",
+		 steps_program(t->work.program).proto == DEV_SIMPLE);
+	*args = (struct dev_sym_args){.magic = DEV_COMM_MAGIC,
+				      .warp_width = st->warp_width,
+				      .rank = comm->rank,
+				      .nranks = comm->nranks,
+				      .abort = comm->dev_abort,
+				      .profile = profiler_kernel_memory(comm),
+				      .work = p->work[0]};
+	for (int32_t r = 0; r < comm->nranks; r++)
+		args->of[r] = (struct dev_sym_rank){mem[r], send[r], recv[r]};
+}
+
+void plan_symmetric_text(const struct ncclComm *comm, const struct plan_task *t, char *text,
+			 size_t bytes)
+{
+	const enum dev_program p = (enum dev_program)t->work.program;
+	const bool reads = p == DEV_ALL_REDUCE_SYM_SIMPLE || p == DEV_REDUCE_SCATTER_SYM_SIMPLE;
+	const bool writes = p == DEV_ALL_REDUCE_SYM_SIMPLE || p == DEV_ALL_GATHER_SYM_SIMPLE;
+	uint32_t number[2] = {0, 0};
+	size_t offset[2] = {0, 0};
+
+	text[0] = '\0';
+	if (!t->in_windows || !plan_work_is_symmetric(&t->work))
+		return;
+	number[0] = transport_window_number(comm, t->send, t->send_bytes, &offset[0]);
+	number[1] = transport_window_number(comm, t->recv, t->recv_bytes, &offset[1]);
+	if (reads && writes)
+		snprintf(text, bytes, " windows=%u+%zu,%u+%zu", number[0], offset[0], number[1],
+			 offset[1]);
+	else if (reads || writes)
+		snprintf(text, bytes, " window=%u+%zu", number[writes], offset[writes]);
+	else
+		snprintf(text, bytes, " windows");
 }

@@ -62,10 +62,13 @@ void plan_trace_choice(const struct ncclComm *comm, const struct plan_task *task
 
 void plan_work_log(const struct plan_task *t, const struct dev_work *w)
 {
+	const char *symmetric = dev_symmetric_name(w->program);
+
 	INFO(LOG_COLL | LOG_TUNING,
 	     "%s: opCount %llx: %zu Bytes, %zu of %s, op %s -> Algo %s proto %s "
-	     "channel{Lo..Hi}={%u..%u}",
+	     "channel{Lo..Hi}={%u..%u}%s%s",
 	     t->call, (unsigned long long)t->op_count, MAX_OF(t->send_bytes, t->recv_bytes),
 	     t->count, type_name_any((int)t->type), t->reduces ? redop_name((int)t->op) : "none",
-	     dev_algo_name(w->program), dev_proto_name(w->program), w->channel_lo, w->channel_hi);
+	     dev_algo_name(w->program), dev_proto_name(w->program), w->channel_lo, w->channel_hi,
+	     symmetric ? " Symmetric " : "", symmetric ? symmetric : "");
 }

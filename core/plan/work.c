@@ -122,7 +122,7 @@ static bool plan_network_reduces(const struct plan_task *task, const struct plan
 
 uint64_t plan_programs(const struct plan_task *task, const struct plan_limits *lim)
 {
-	uint64_t programs = lim->allowed;
+	uint64_t programs = lim->allowed & (~DEV_SYMMETRIC_BITS | plan_symmetric_programs(task));
 
 	if (task->options.programs)
 		programs &= task->options.programs;

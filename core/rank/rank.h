@@ -192,6 +192,7 @@ struct ncclComm {
 	struct dev_conn *dev_conns;       /* in `dev`: the connections of `conns`, by slot */
 	/* Pinned host memory that kernels and every host wait poll; set by ncclCommAbort. */
 	shared_u32 *abort;
+	const shared_u32 *dev_abort; /* the same word, as kernels address it */
 	void *staging;          /* pinned, after the abort word: buffer for copies to the device */
 	shared_u32 async_error; /* ncclResult_t: the first error of a proxy or kernel */
 

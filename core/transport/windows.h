@@ -75,6 +75,19 @@ int32_t transport_window_teams(const struct ncclComm *comm);
 /* True if a window contains a byte of the buffer. */
 bool transport_window_has(ncclWindow_t win, const void *at, size_t bytes);
 
+/* ---- programs on windows (core/algo/symmetric.c): ranks of one host, at most DEV_SYM_RANKS --- */
+
+/* Returns true if a window with NCCL_WIN_COLL_SYMMETRIC contains the whole buffer. Sets each[r] to
+ * the address of rank r's buffer at the same offset. `each` NULL: only the answer. */
+bool transport_window_each(const struct ncclComm *comm, const void *at, size_t bytes, void **each);
+/* The same for the memory of each rank for such programs (struct dev_sym_mem), which exists after
+ * the first window with this flag. */
+bool transport_window_memory(const struct ncclComm *comm, void **each);
+/* Returns the number of such a window, the same on all ranks: 1, 2..., and the offset in it; 0: no
+ * window has the buffer. */
+uint32_t transport_window_number(const struct ncclComm *comm, const void *at, size_t bytes,
+				 size_t *offset);
+
 /* A launch follows, in a CUDA graph or not. */
 void transport_windows_launch(const struct ncclComm *comm, bool in_graph);
 /* The launch uses the buffer. */

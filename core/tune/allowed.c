@@ -13,7 +13,7 @@
 #include "core/device/layout/steps.h"
 #include "core/tune/tuner_abi.h"
 
-enum { ALLOWED_NAMES = 10 };
+enum { ALLOWED_NAMES = 11 };
 
 /* One of the two variables. A set of names has a bit for each name. The first `nccl` names are
  * NCCL's, in the order of its numbers. */
@@ -29,7 +29,7 @@ static const struct allowed_variable allowed_algo = {
 	PARAM_ALGO,
 	"algorithm",
 	{"Tree", "Ring", "CollnetDirect", "CollnetChain", "NVLS", "NVLSTree", "PAT", "OneShot",
-	 "TwoShot", "Doubling"},
+	 "TwoShot", "Doubling", "Symmetric"},
 	TUNER_ALGOS,
 	dev_algo_name,
 };

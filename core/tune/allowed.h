@@ -13,7 +13,8 @@
  * skipped.
  *
  * All names of NCCL are known, also those of algorithms and protocols without a program here.
- * OneShot, TwoShot and Doubling are algorithms that NCCL does not have.
+ * OneShot, TwoShot and Doubling are algorithms that NCCL does not have. Symmetric is that of its
+ * symmetric kernels, which NCCL_ALGO does not name there.
  *
  * Callers: core/comm, which reads the variables once for each communicator; core/plan, for its
  * errors; and `doppel tune`.

@@ -295,6 +295,7 @@ static inline int end_at(const struct ring *g, enum dev_algo algo, int channel, 
 	struct dev_edges edges[DEV_EDGE_SETS];
 
 	edges_fill(g, edges);
+	ASSERT(steps_edges(algo) < DEV_EDGE_SETS); /* programs on windows have no ends */
 	return (int)edges[steps_edges(algo)].first + channel * edges[steps_edges(algo)].count +
 	       2 * edge + sends;
 }

@@ -132,7 +132,7 @@ static void ring_old_flags(const struct device_run *run, struct ring *g, int n)
 	static const uint64_t firsts[] = {0x7ffffff0ull, 0xfffffff0ull, 0x17ffffff0ull};
 	size_t next = run->seed + (uint64_t)n;
 
-	for (int program = 0; program < DEV_PROGRAM_COUNT; program++) {
+	for (int program = 0; program < DEV_EDGE_PROGRAMS; program++) {
 		struct dev_program_row row = steps_program(program);
 
 		if (row.proto != DEV_LL || !program_runs(program, n) ||

@@ -24,7 +24,7 @@ static void ring_programs(struct ring *g)
 	static const uint64_t counts[] = {1, 130, 3001};
 	int turn = 0;
 
-	for (int program = 0; program < DEV_PROGRAM_COUNT; program++) {
+	for (int program = 0; program < DEV_EDGE_PROGRAMS; program++) {
 		bool rooted = program_has_root((enum dev_program)program);
 		bool reduces = program_reduces((enum dev_program)program);
 
@@ -51,7 +51,7 @@ static void ring_tree_groups(const struct device_run *run, struct ring *g)
 	if (run->slow && run->width > 1)
 		return;
 	g->uneven = true;
-	for (int program = 0; program < DEV_PROGRAM_COUNT; program++) {
+	for (int program = 0; program < DEV_EDGE_PROGRAMS; program++) {
 		struct dev_program_row row = steps_program(program);
 		uint64_t chunk = steps_chunk_bytes(&row, step_bytes[row.proto]);
 
@@ -229,7 +229,7 @@ static void ring_put_ended(const struct device_run *run, struct ring *g)
 
 static void ring_put_some(const struct device_run *run, struct ring *g, int n, uint32_t put)
 {
-	for (int program = 0; program < DEV_PROGRAM_COUNT; program++) {
+	for (int program = 0; program < DEV_EDGE_PROGRAMS; program++) {
 		struct dev_program_row row = steps_program(program);
 
 		if (row.algo != DEV_RING || row.proto != DEV_SIMPLE)
@@ -262,7 +262,7 @@ static void ring_put(const struct device_run *run, struct ring *g, int n)
  * group. There are more chunks than slots on each channel: a rank that only sends waits too. */
 static void ring_abort_lines(const struct device_run *run, struct ring *g, int n)
 {
-	for (int program = 0; program < DEV_PROGRAM_COUNT; program++) {
+	for (int program = 0; program < DEV_EDGE_PROGRAMS; program++) {
 		struct dev_program_row row = steps_program(program);
 		struct dev_work w =
 			program_work((enum dev_program)program, 90000, DEV_U8, DEV_SUM, 0, 1);

@@ -204,11 +204,16 @@ static bool matrix_set_program(struct scenario *s, int program, const struct mat
 #undef MATRIX_FUNC
 	};
 	static const char *const algos[DEV_ALGO_COUNT] = {
-		[DEV_RING] = "NCCL_ALGO=Ring",        [DEV_ONE_SHOT] = "NCCL_ALGO=OneShot",
-		[DEV_TWO_SHOT] = "NCCL_ALGO=TwoShot", [DEV_TREE] = "NCCL_ALGO=Tree",
-		[DEV_PAT] = "NCCL_ALGO=PAT",          [DEV_DOUBLING] = "NCCL_ALGO=Doubling",
+		[DEV_RING] = "NCCL_ALGO=Ring",
+		[DEV_ONE_SHOT] = "NCCL_ALGO=OneShot",
+		[DEV_TWO_SHOT] = "NCCL_ALGO=TwoShot",
+		[DEV_TREE] = "NCCL_ALGO=Tree",
+		[DEV_PAT] = "NCCL_ALGO=PAT",
+		[DEV_DOUBLING] = "NCCL_ALGO=Doubling",
+		/* factors of the program's have no program in SIMPLE */
+		[DEV_SYMMETRIC] = "NCCL_ALGO=Symmetric,Ring",
 	};
-	const struct lab_config *c = &s->lab;
+	struct lab_config *c = &s->lab;
 
 	if (c->gpus > way->gpus)
 		return false;
@@ -221,7 +226,8 @@ static bool matrix_set_program(struct scenario *s, int program, const struct mat
 		return true;
 	}
 	const struct dev_program_row row = steps_program(program);
-	bool direct = row.algo == DEV_ONE_SHOT || row.algo == DEV_TWO_SHOT;
+	bool direct =
+		row.algo == DEV_ONE_SHOT || row.algo == DEV_TWO_SHOT || row.algo == DEV_SYMMETRIC;
 	uint32_t ranks = c->hosts * c->gpus;
 
 	if (strcmp(funcs[row.func], c->collective->name) || (way->torn && row.proto == DEV_LL128) ||
@@ -229,6 +235,8 @@ static bool matrix_set_program(struct scenario *s, int program, const struct mat
 	    (row.algo == DEV_DOUBLING && (ranks & (ranks - 1))) ||
 	    row.algo == DEV_COLLNET_CHAIN) /* it needs a plugin: sim.collnet_test */
 		return false;
+	if (row.algo == DEV_SYMMETRIC)
+		c->local_register = LAB_REGISTER_WINDOW;
 	scenario_set_env(s, algos[row.algo]);
 	scenario_set_env(s, matrix_protocols[row.proto]);
 	return true;

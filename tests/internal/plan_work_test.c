@@ -310,7 +310,7 @@ END_TEST
 START_TEST(the_program_that_is_allowed_is_chosen)
 {
 	for (int p = 0; p < DEV_PROGRAM_COUNT; p++) {
-		struct plan_task task = {.func = steps_program(p).func};
+		struct plan_task task = {.func = steps_program(p).func, .in_windows = true};
 		struct plan_limits lim = limits;
 
 		lim.allowed = 1ull << p;
@@ -318,6 +318,24 @@ START_TEST(the_program_that_is_allowed_is_chosen)
 		lim.allowed = 0;
 		ck_assert_int_eq(plan_choose(&task, &lim).program, DEV_PROGRAM_COUNT);
 	}
+}
+END_TEST
+
+/* A call whose buffers are not in windows has no program on windows, and neither has a call with a
+ * factor one that reads other ranks' inputs. */
+START_TEST(programs_on_windows_need_windows)
+{
+	struct plan_task task = {.func = DEV_ALL_REDUCE};
+	struct plan_limits lim = limits;
+
+	lim.allowed = DEV_SYMMETRIC_BITS;
+	ck_assert_int_eq(plan_choose(&task, &lim).program, DEV_PROGRAM_COUNT);
+	task.in_windows = true;
+	ck_assert_uint_eq(plan_programs(&task, &lim), DEV_SYMMETRIC_BITS);
+	task.factor.used = true;
+	ck_assert_int_eq(plan_choose(&task, &lim).program, DEV_ALL_REDUCE_SYM_LL);
+	lim.allowed = 1ull << DEV_ALL_REDUCE_SYM_SIMPLE;
+	ck_assert_int_eq(plan_choose(&task, &lim).program, DEV_PROGRAM_COUNT);
 }
 END_TEST
 
@@ -411,7 +429,10 @@ END_TEST
 
 START_TEST(programs_of_a_call_limit_its_choice)
 {
-	struct plan_task task = {.func = DEV_ALL_REDUCE, .send_bytes = 64, .recv_bytes = 64};
+	struct plan_task task = {.func = DEV_ALL_REDUCE,
+				 .send_bytes = 64,
+				 .recv_bytes = 64,
+				 .in_windows = true};
 	struct plan_limits lim = limits;
 
 	lim.allowed = programs_of("Simple") | programs_of("LL");
@@ -442,6 +463,7 @@ int main(void)
 	tcase_add_test(t, chunks_of_pat_are_small_where_blocks_do_not_share_slots);
 	tcase_add_test(t, every_collective_has_a_program);
 	tcase_add_test(t, the_program_that_is_allowed_is_chosen);
+	tcase_add_test(t, programs_on_windows_need_windows);
 	tcase_add_test(t, bounds_of_a_call_limit_its_channels);
 	tcase_add_test(t, a_network_that_reduces_is_chosen_for_what_it_reduces);
 	tcase_add_test(t, chunks_of_a_chain_are_halved_for_short_calls);

@@ -23,6 +23,8 @@
  *		SIMPLE or LL.
  *	dev_messages_ll128
  *		For messages, with LL128 as well.
+ *	dev_symmetric_ll, dev_symmetric_simple, dev_all_reduce_sym_ll_f32 and others
+ *		For one work on windows (run_symmetric.h). Takes one struct dev_sym_args by value.
  *	dev_one_rank
  *		For the collectives of a communicator of one rank that need more than a copy: a
  *		factor times the input. Takes one struct dev_work by value.
@@ -33,6 +35,7 @@
  * that check works (DEV_CHECK_FIFO).
  */
 #include "core/device/kernels/run_messages.h"
+#include "core/device/kernels/run_symmetric.h"
 #include "core/device/kernels/run_work.h"
 #include "core/device/kernels/works.h"
 
@@ -326,6 +329,10 @@ DEV_KERNEL(dev_collnet, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_messages, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_messages_ll128, dev_args, sizeof(struct dev_block))
 DEV_KERNEL(dev_one_rank, dev_work, 0)
+DEV_KERNEL(dev_symmetric_ll, dev_sym_args, 0)
+DEV_KERNEL(dev_symmetric_simple, dev_sym_args, 0)
+#define DEV_SYM_KERNEL(name, id, function, type, op) DEV_KERNEL(dev_##name, dev_sym_args, 0)
+DEV_SYMMETRIC_ONE(DEV_SYM_KERNEL)
 #define DEV_ONE_KERNEL(name, id, function, type, op)                                               \
 	DEV_KERNEL(dev_##name, dev_args, sizeof(struct dev_block))
 DEV_ONE_PROGRAMS(DEV_ONE_KERNEL)

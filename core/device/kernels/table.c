@@ -16,8 +16,11 @@ TABLE_KERNEL(dev_collnet)
 TABLE_KERNEL(dev_messages)
 TABLE_KERNEL(dev_messages_ll128)
 TABLE_KERNEL(dev_one_rank)
+TABLE_KERNEL(dev_symmetric_ll)
+TABLE_KERNEL(dev_symmetric_simple)
 #define TABLE_ONE(name, id, function, type, op) TABLE_KERNEL(dev_##name)
 DEV_ONE_PROGRAMS(TABLE_ONE)
+DEV_SYMMETRIC_ONE(TABLE_ONE)
 #undef TABLE_ONE
 
 /* The kernels of several programs, with their lists. */
@@ -31,7 +34,9 @@ DEV_ONE_PROGRAMS(TABLE_ONE)
 	X(dev_tree_ll, DEV_PROGRAMS_TREE_LL)                                                       \
 	X(dev_tree_ll128, DEV_PROGRAMS_TREE_LL128)                                                 \
 	X(dev_pat, DEV_PROGRAMS_PAT_SIMPLE)                                                        \
-	X(dev_collnet, DEV_PROGRAMS_COLLNET_SIMPLE)
+	X(dev_collnet, DEV_PROGRAMS_COLLNET_SIMPLE)                                                \
+	X(dev_symmetric_ll, DEV_PROGRAMS_SYMMETRIC_LL)                                             \
+	X(dev_symmetric_simple, DEV_PROGRAMS_SYMMETRIC_SIMPLE)
 
 const struct dev_kernel *dev_kernel_of(int program, int warp_width)
 {
@@ -52,7 +57,7 @@ static const struct {
 	const struct dev_kernel *(*kernel)(int warp_width);
 } table_one[] = {
 #define TABLE_ROW(name, id, function, type, op) {DEV_##id, type, op, table_dev_##name},
-	DEV_ONE_PROGRAMS(TABLE_ROW)
+	DEV_ONE_PROGRAMS(TABLE_ROW) DEV_SYMMETRIC_ONE(TABLE_ROW)
 #undef TABLE_ROW
 };
 

@@ -85,12 +85,12 @@ DEV_FN void dev_works_consumed(struct dev *d, const struct dev_args *args, int c
 
 /* Stores the time of a work for the profiler. Called by one thread. A real function: inlined, it
  * would take registers from the code that moves data. */
-DEV_FN_ONCE void dev_profile_store(struct dev *d, struct dev_block *b, const struct dev_work *w,
+DEV_FN_ONCE void dev_profile_store(struct dev *d, struct dev_profile *all, const struct dev_work *w,
 				   int channel, bool ends)
 {
 	const uint32_t number =
 		w->profile[0] | (uint32_t)w->profile[1] << 8 | (uint32_t)w->profile[2] << 16;
-	struct dev_profile *p = b->comm.profile + channel;
+	struct dev_profile *p = all + channel;
 	struct dev_profile_entry *e = (ends ? p->ended : p->began) + number % DEV_PROFILE_ENTRIES;
 
 	if (!number)
@@ -110,7 +110,7 @@ DEV_FN void dev_profile_works(struct dev *d, struct dev_block *b, const struct d
 	if (!b->comm.profile)
 		return;
 	for (uint32_t i = 0; i < n && dev_thread(d) == 0; i++)
-		dev_profile_store(d, b, w + i, channel, ends);
+		dev_profile_store(d, b->comm.profile, w + i, channel, ends);
 	if (ends)
 		dev_barrier(d);
 }

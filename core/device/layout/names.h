@@ -39,6 +39,27 @@ static inline const char *dev_algo_name(unsigned program)
 	}
 }
 
+/* Returns NCCL's name of a program's kernel on windows; NULL: not on windows. */
+static inline const char *dev_symmetric_name(unsigned program)
+{
+	switch (program) {
+	case DEV_ALL_REDUCE_SYM_LL:
+		return "AllReduce_AGxLL_R";
+	case DEV_ALL_GATHER_SYM_LL:
+		return "AllGather_LL";
+	case DEV_REDUCE_SCATTER_SYM_LL:
+		return "ReduceScatter_LL";
+	case DEV_ALL_REDUCE_SYM_SIMPLE:
+		return "AllReduce_RSxLD_AGxST";
+	case DEV_ALL_GATHER_SYM_SIMPLE:
+		return "AllGather_ST";
+	case DEV_REDUCE_SCATTER_SYM_SIMPLE:
+		return "ReduceScatter_LD";
+	default:
+		return NULL;
+	}
+}
+
 /* Returns the name of a protocol, in the order of enum dev_proto. */
 static inline const char *dev_proto_text(unsigned proto)
 {

@@ -67,8 +67,23 @@ X(ALL_GATHER_PAT_SIMPLE,      all_gather_pat,      ALL_GATHER, PAT, SIMPLE, BINO
 X(REDUCE_SCATTER_PAT_SIMPLE,  reduce_scatter_pat,  REDUCE_SCATTER, PAT, SIMPLE, BINOMIAL, 1, 1)
 #define DEV_PROGRAMS_COLLNET_SIMPLE(X)                                                             \
 X(ALL_REDUCE_COLLNET_SIMPLE, all_reduce_collnet, ALL_REDUCE, COLLNET_CHAIN, SIMPLE, TREE_BOTH, 1, 1)
+#define DEV_PROGRAMS_SYMMETRIC_LL(X)                                                               \
+X(ALL_REDUCE_SYM_LL, all_reduce_sym_ll, ALL_REDUCE, SYMMETRIC, LL, NO_EDGES, 1, 1)                 \
+X(ALL_GATHER_SYM_LL, all_gather_sym_ll, ALL_GATHER, SYMMETRIC, LL, NO_EDGES, 1, 1)                 \
+X(REDUCE_SCATTER_SYM_LL, reduce_scatter_sym_ll, REDUCE_SCATTER, SYMMETRIC, LL, NO_EDGES, 1, 1)
+#define DEV_PROGRAMS_SYMMETRIC_SIMPLE(X)                                                           \
+X(ALL_REDUCE_SYM_SIMPLE, all_reduce_sym_st, ALL_REDUCE, SYMMETRIC, SIMPLE, NO_EDGES, 1, 1)         \
+X(ALL_GATHER_SYM_SIMPLE, all_gather_sym_st, ALL_GATHER, SYMMETRIC, SIMPLE, NO_EDGES, 1, 1)         \
+X(REDUCE_SCATTER_SYM_SIMPLE, reduce_scatter_ld, REDUCE_SCATTER, SYMMETRIC, SIMPLE, NO_EDGES, 1, 1)
 /* clang-format on */
+/* Programs on windows, which have no connections. */
+#define DEV_PROGRAMS_SYMMETRIC(X)                                                                  \
+	DEV_PROGRAMS_SYMMETRIC_LL(X)                                                               \
+	DEV_PROGRAMS_SYMMETRIC_SIMPLE(X)
 #define DEV_PROGRAMS(X)                                                                            \
+	DEV_PROGRAMS_EDGES(X)                                                                      \
+	DEV_PROGRAMS_SYMMETRIC(X)
+#define DEV_PROGRAMS_EDGES(X)                                                                      \
 	DEV_PROGRAMS_RING_SIMPLE(X)                                                                \
 	DEV_PROGRAMS_RING_LL(X)                                                                    \
 	DEV_PROGRAMS_RING_LL128(X)                                                                 \
@@ -113,6 +128,18 @@ X(broadcast_ring_ll128,       BROADCAST_RING_LL128,       broadcast_ring,      -
 	DEV_SUMS(X, bf16, DEV_BF16)                                                                \
 	DEV_OTHERS(X)
 
+/* The programs on windows that have a separate kernel, as above. */
+/* clang-format off */
+#define DEV_SYMMETRIC_SUMS(X, t, T)                                                                \
+X(all_reduce_sym_ll_##t,     ALL_REDUCE_SYM_LL,     all_reduce_sym_ll,     T, DEV_SUM)       \
+X(reduce_scatter_sym_ll_##t, REDUCE_SCATTER_SYM_LL, reduce_scatter_sym_ll, T, DEV_SUM)
+#define DEV_SYMMETRIC_ONE(X)                                                                       \
+DEV_SYMMETRIC_SUMS(X, f32, DEV_F32)                                                                \
+DEV_SYMMETRIC_SUMS(X, f16, DEV_F16)                                                                \
+DEV_SYMMETRIC_SUMS(X, bf16, DEV_BF16)                                                              \
+X(all_gather_sym_ll,         ALL_GATHER_SYM_LL,     all_gather_sym_ll,     -1, DEV_SUM)
+/* clang-format on */
+
 /* The collectives, with their names on the command line, in logs and in gdb. */
 #define DEV_FUNCS(X)                                                                               \
 	X(ALL_REDUCE, "all_reduce")                                                                \
@@ -146,6 +173,8 @@ enum dev_func {
  *	           with the neighbours in a chain of the host's ranks. The head of each chain is
  *	           connected with a network that reduces the data of all heads (prims_collnet.h). It
  *	           has twice as many steps as the longest chain.
+ *	SYMMETRIC  on windows (prims_sym.h): no connections; every rank reads and writes the buffers
+ *	           of all ranks of its host, or lines in memory that all of them have mapped
  */
 enum dev_algo {
 	DEV_RING,
@@ -155,6 +184,7 @@ enum dev_algo {
 	DEV_PAT,
 	DEV_DOUBLING,
 	DEV_COLLNET_CHAIN,
+	DEV_SYMMETRIC,
 	DEV_ALGO_COUNT
 };
 /* Sets of ends of connections: steps_edges. */
@@ -217,6 +247,8 @@ enum dev_proto {
  * On the connections of PAT; a loop covers one chunk of each rank's block:
  *
  *	BINOMIAL   in each direction as many as steps_of_edge derives
+ *
+ * NO_EDGES: programs on windows.
  */
 enum dev_pattern {
 	DEV_RING_TWICE,
@@ -228,15 +260,24 @@ enum dev_pattern {
 	DEV_TREE_BOTH,
 	DEV_TREE_FROM,
 	DEV_TREE_TO,
-	DEV_BINOMIAL
+	DEV_BINOMIAL,
+	DEV_NO_EDGES
 };
 
 enum dev_program {
 #define DEV_PROGRAM_ID(id, function, func, algo, proto, pattern, chunk, slice) DEV_##id,
 	DEV_PROGRAMS(DEV_PROGRAM_ID)
 #undef DEV_PROGRAM_ID
-		DEV_PROGRAM_COUNT
+		DEV_PROGRAM_COUNT,
+	/* the first programs have connections */
+	DEV_EDGE_PROGRAMS = DEV_ALL_REDUCE_SYM_LL
 };
+
+/* The set of programs on windows, a bit for each. */
+/* clang-format off */
+#define DEV_PROGRAM_BIT(id, function, func, algo, proto, pattern, chunk, slice) | 1ull << DEV_##id
+#define DEV_SYMMETRIC_BITS (0ull DEV_PROGRAMS_SYMMETRIC(DEV_PROGRAM_BIT))
+/* clang-format on */
 
 struct dev_program_row {
 	enum dev_func func;

@@ -63,7 +63,9 @@
 				    (DEV_##algo == DEV_TREE || DEV_##algo == DEV_COLLNET_CHAIN) == \
 					    (DEV_##pattern >= DEV_TREE_BOTH &&                     \
 					     DEV_##pattern <= DEV_TREE_TO) &&                      \
-				    (DEV_##algo == DEV_PAT) == (DEV_##pattern == DEV_BINOMIAL),    \
+				    (DEV_##algo == DEV_PAT) == (DEV_##pattern == DEV_BINOMIAL) &&  \
+				    (DEV_##algo == DEV_SYMMETRIC) ==                               \
+					    (DEV_##pattern == DEV_NO_EDGES),                       \
 			    "the pattern of " #id " is one of its algorithm's connections");
 DEV_PROGRAMS(STEPS_CHECK_ROW)
 #undef STEPS_CHECK_ROW
@@ -150,6 +152,8 @@ STEPS_FN uint32_t steps_edges(enum dev_algo algo)
 		return DEV_ONE_SHOT;
 	case DEV_COLLNET_CHAIN:
 		return DEV_TWO_SHOT;
+	case DEV_SYMMETRIC:
+		return DEV_EDGE_SETS; /* no set */
 	default:
 		return (uint32_t)algo;
 	}
@@ -335,6 +339,9 @@ STEPS_FN struct steps_count steps_of_edge(const struct dev_program_row *row,
 		break;
 	case DEV_BINOMIAL:
 		n.recv = n.send = steps_of_level(part, at->nranks, edge);
+		break;
+	case DEV_NO_EDGES:
+		n.recv = n.send = 0;
 		break;
 	}
 	return n;

@@ -395,6 +395,65 @@ DOPPEL_CHECK_OFFSET(struct dev_args, work, 128);
 DOPPEL_STATIC_CHECK(sizeof(struct dev_args) <= 4096, "kernel arguments fit in 4 KiB");
 DOPPEL_STATIC_CHECK(DEV_MAX_CHANNELS <= 64, "each channel has a bit in channel_mask");
 
+/*
+ * Programs on windows (algorithm SYMMETRIC, core/device/edges/prims_sym.h). Each rank has memory
+ * that all ranks of the host have mapped (core/transport/registered/windows_memory.c). A block uses
+ * only its own part of it, on every rank:
+ *
+ *	head     the step and the number of barriers, kept across launches; the barriers at which
+ *	         each rank has arrived
+ *	slots    of lines of LL: for each of two banks, one slot for each rank that sends
+ *
+ * A step uses the bank step % 2. There is neither credit nor a barrier: a rank that has received
+ * lines of step s + 1 from all ranks knows that these have read their lines of step s.
+ */
+#define DEV_SYM_RANKS  DEV_DIRECT_RANKS
+#define DEV_SYM_BLOCKS 32
+#define DEV_SYM_BANKS  2
+#define DEV_SYM_LINES  512 /* of a slot */
+#define DEV_SYM_SLOT   (DEV_SYM_LINES * DEV_LINE_BYTES)
+#define DEV_SYM_DATA   (DEV_SYM_LINES * DEV_LINE_DATA)
+/* In the steps s with (s & mask) == mask, one for each bank, the sender writes every line. */
+#define DEV_SYM_CLEAN_MASK 0x7ffffffeu
+DOPPEL_STATIC_CHECK((DEV_SYM_CLEAN_MASK | (DEV_SYM_BANKS - 1)) == UINT32_MAX / 2,
+		    "the steps that clean are one for each bank, twice in 2^32");
+/* The step of a block whose launch was aborted. Later launches of the block move nothing. */
+#define DEV_SYM_ABORTED UINT64_MAX
+
+struct dev_sym_head {
+	shared_u64 step;     /* the next one */
+	shared_u64 barriers; /* number of those that the block has passed */
+	uint8_t pad0[128 - 16];
+	shared_u64 arrived[DEV_SYM_RANKS]; /* by rank: number of its last barrier */
+	uint8_t pad1[128 - 8 * DEV_SYM_RANKS];
+};
+DOPPEL_CHECK_SIZE(struct dev_sym_head, 256);
+struct dev_sym_mem {
+	struct dev_sym_head block[DEV_SYM_BLOCKS];
+};
+DOPPEL_CHECK_SIZE(struct dev_sym_mem, 256 * DEV_SYM_BLOCKS);
+#define DEV_SYM_SLOTS(nranks) ((uint64_t)DEV_SYM_BLOCKS * DEV_SYM_BANKS * (uint64_t)(nranks))
+#define DEV_SYM_BYTES(nranks) (sizeof(struct dev_sym_mem) + DEV_SYM_SLOTS(nranks) * DEV_SYM_SLOT)
+
+/* The memory of one rank, as this rank has it mapped. The program's buffers are NULL where no
+ * program of the launch uses them. */
+struct dev_sym_rank {
+	struct dev_sym_mem *mem;
+	const uint8_t *send;
+	uint8_t *recv;
+};
+/* The argument block of kernels on windows, with one work. Grid: one block for each channel of the
+ * work. A block loads nothing except the head of its part. */
+struct dev_sym_args {
+	uint32_t magic, warp_width; /* as in dev_comm */
+	int32_t rank, nranks;
+	const shared_u32 *abort;
+	struct dev_profile *profile; /* [DEV_MAX_CHANNELS]; NULL: no profiler */
+	struct dev_work work;
+	struct dev_sym_rank of[DEV_SYM_RANKS];
+};
+DOPPEL_CHECK_SIZE(struct dev_sym_args, 32 + 128 + 24 * DEV_SYM_RANKS);
+
 /* A kernel as the host sees it: `func` goes to cudaLaunchKernel. */
 struct dev_kernel {
 	const void *func;

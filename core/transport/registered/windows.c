@@ -42,18 +42,22 @@ int32_t transport_window_teams(const struct ncclComm *comm)
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-ncclResult_t window_add(struct ncclComm *comm, struct ncclWindow_vidmem *w)
+ncclResult_t windows_make(struct ncclComm *comm)
 {
 	if (!comm->windows)
 		comm->windows = os_alloc(sizeof *comm->windows, "windows");
-	if (!comm->windows) {
-		WARN("rank %d: no memory for windows", comm->rank);
-		return ncclSystemError;
-	}
+	if (comm->windows)
+		return ncclSuccess;
+	WARN("rank %d: no memory for windows", comm->rank);
+	return ncclSystemError;
+}
+
+void window_add(struct ncclComm *comm, struct ncclWindow_vidmem *w)
+{
 	w->next = comm->windows->first;
+	w->number = ++comm->windows->made;
 	comm->windows->first = w;
 	registry_add(&w->node);
-	return ncclSuccess;
 }
 
 /* Removes a window from the communicator and the registry. */
@@ -257,6 +261,13 @@ ncclResult_t transport_window_deregister(struct ncclComm *comm, ncclWindow_t win
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
+static void window_leave(struct ncclWindow_vidmem *w)
+{
+	for (int32_t i = 0; i < w->npeers; i++)
+		if (w->peer[i].import)
+			w->peer[i].at = NULL;
+}
+
 void transport_windows_leave(struct ncclComm *comm)
 {
 	struct registry_node *first;
@@ -265,9 +276,9 @@ void transport_windows_leave(struct ncclComm *comm)
 		return;
 	first = registry_lock();
 	for (struct ncclWindow_vidmem *w = comm->windows->first; w; w = w->next)
-		for (int32_t i = 0; i < w->npeers; i++)
-			if (w->peer[i].import)
-				w->peer[i].at = NULL;
+		window_leave(w);
+	if (comm->windows->memory)
+		window_leave(comm->windows->memory);
 	registry_unlock(first);
 }
 
@@ -288,6 +299,7 @@ void transport_windows_end(struct ncclComm *comm)
 		WARN("rank %d: the communicator ends with %u windows, which end with it: "
 		     "ncclCommWindowDeregister was not called for them",
 		     comm->rank, n);
+	window_memory_end(comm);
 	os_free(comm->windows);
 	comm->windows = NULL;
 }

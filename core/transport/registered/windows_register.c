@@ -357,8 +357,6 @@ static ncclResult_t window_make(struct ncclComm *comm, const struct window_call 
 	} else {
 		user_memory_drop(memory);
 	}
-	if (!rc)
-		rc = window_add(comm, w);
 	if (rc) {
 		rc = rank_error(comm, rc);
 		rank_set_async_error(comm, rc);
@@ -374,8 +372,8 @@ static ncclResult_t window_make(struct ncclComm *comm, const struct window_call 
 	return ncclSuccess;
 }
 
-ncclResult_t transport_window_register(struct ncclComm *comm, const struct window_call *call,
-				       ncclWindow_t *win)
+ncclResult_t window_register(struct ncclComm *comm, const struct window_call *call,
+			     ncclWindow_t *win)
 {
 	struct user_memory *memory;
 	const struct window_row own = window_row_of(comm, call, &memory);
@@ -390,9 +388,21 @@ ncclResult_t transport_window_register(struct ncclComm *comm, const struct windo
 	if (!rc && falls_back)
 		window_log_fallback(comm, rows, call);
 	if (!rc && !falls_back)
+		rc = window_memory_make(comm, call);
+	if (!rc && !falls_back)
 		rc = window_make(comm, call, rows, memory, win);
 	else if (memory)
 		user_memory_drop(memory);
 	os_free(rows);
+	return rc;
+}
+
+ncclResult_t transport_window_register(struct ncclComm *comm, const struct window_call *call,
+				       ncclWindow_t *win)
+{
+	ncclResult_t rc = window_register(comm, call, win);
+
+	if (*win)
+		window_add(comm, *win);
 	return rc;
 }

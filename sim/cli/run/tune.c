@@ -236,17 +236,26 @@ static int tune_world_make(struct tune_world *w, const struct tune_options *o,
 
 /* ---- predictions ---------------------------------------------------------------------------- */
 
+/* The choice is that of calls without windows, unless all programs are on windows. */
+static uint64_t tune_chosen_from(const struct tune_world *w)
+{
+	const uint64_t without = w->allowed & ~DEV_SYMMETRIC_BITS;
+
+	return without ? without : w->allowed;
+}
+
 static void tune_row_fill(struct tune_row *row, const struct tune_world *w, enum dev_func func,
 			  uint64_t bytes)
 {
 	const struct tune_model *m = &w->model;
+	const uint64_t programs = tune_chosen_from(w);
 
 	*row = (struct tune_row){.bytes = bytes, .second = DEV_PROGRAM_COUNT};
-	row->best = tune_choose(m, func, w->allowed, bytes);
+	row->best = tune_choose(m, func, programs, bytes);
 	if (row->best == DEV_PROGRAM_COUNT)
 		return;
 	ASSERT(tune_is_allowed(w->allowed, row->best) && m->program[row->best].bw_mbps);
-	row->second = tune_choose(m, func, w->allowed & ~(1ull << row->best), bytes);
+	row->second = tune_choose(m, func, programs & ~(1ull << row->best), bytes);
 	row->shape = tune_shape_of(&m->program[row->best], m->nchannels, bytes);
 }
 

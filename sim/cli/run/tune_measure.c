@@ -77,6 +77,8 @@ static int measure_run(const struct tune_options *o, struct measure_program *m)
 	ASSERT(m->row == 0 && tune_func((int)m->program) == m->table->func);
 	s = o->run.scenario;
 	measure_configure(&s, m);
+	if (DEV_SYMMETRIC_BITS >> m->program & 1)
+		s.lab.local_register = LAB_REGISTER_WINDOW;
 	if (!measure_force(&s, "NCCL_ALGO", tune_algo_name((int)m->program)) ||
 	    !measure_force(&s, "NCCL_PROTO", tune_proto_name((int)m->program)))
 		return SIM_USAGE;

@@ -39,7 +39,8 @@ static void print_world(const struct tune_options *o, const struct tune_world *w
 		printf(", %.1f between hosts (%s)", g->bw_inter_mbps / 1000.0,
 		       topo_path_name((enum topo_path_type)g->type_inter));
 	printf("\n# predicted: NCCL's model of GPUs, us; (...): not allowed by NCCL_ALGO and "
-	       "NCCL_PROTO; -: not on these machines\n");
+	       "NCCL_PROTO; -: not on these machines; Symmetric: not chosen, calls have no "
+	       "windows\n");
 	if (o->measure && !cli_has_both_doubles())
 		printf("# GPUs: time of a call in a CUDA graph of %d, us, of the slowest rank\n",
 		       TUNE_GRAPH_CALLS);

@@ -203,19 +203,23 @@ void swarm_local_register(struct scenario *s, uint64_t seed)
 }
 
 /* Registered buffers are windows instead, one time in three if the ranks of each host have direct
- * access to each other. */
+ * access to each other. On one host all buffers are, one time in four, and programs on windows may
+ * run. */
 void swarm_windows(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.windows");
-	bool drawn = sim_rng_below(&rng, 3) == 0;
+	bool drawn = sim_rng_below(&rng, 3) == 0, all = sim_rng_below(&rng, 4) == 0;
 	/* the GPUs of pcie-4gpu are below two root complexes */
 	bool direct = !strstr(s->machine, "pcie-4gpu") && !swarm_is_set(s, "NCCL_P2P_DISABLE=1") &&
 		      !swarm_is_set(s, "NCCL_P2P_LEVEL=");
 
-	if (drawn && direct && s->lab.local_register)
+	all = all && direct && s->lab.hosts == 1;
+	if (all || (drawn && direct && s->lab.local_register))
 		s->lab.local_register = LAB_REGISTER_WINDOW;
+	if (all && swarm_is_set(s, "NCCL_ALGO="))
+		swarm_env(s, "NCCL_ALGO=Symmetric,Ring");
 }
 
 /* Hosts detect their topology, one time in 16, in small worlds one in 4. A plan may let NVML fail:

@@ -30,7 +30,7 @@ for setting in NCCL_ALGO= NCCL_ALGO=^ NCCL_ALGO=Ring NCCL_ALGO=tree,ring NCCL_AL
 done
 
 # no program is left: for any collective, or for one that has a list
-for setting in NCCL_ALGO=NVLSTree NCCL_ALGO=^ring,Tree,NVLS,NVLSTree,pat,collnetdirect,collnetchain,oneshot,twoshot,doubling; do
+for setting in NCCL_ALGO=NVLSTree NCCL_ALGO=^ring,Tree,NVLS,NVLSTree,pat,collnetdirect,collnetchain,oneshot,twoshot,doubling,symmetric; do
 	refused "$setting" "$setting allows no program; there are Ring/"
 done
 for setting in 'NCCL_ALGO=allreduce:nvlstree' 'NCCL_ALGO=ring;allreduce:nvlstree'; do

@@ -69,7 +69,7 @@ NCCL_ALGO='nvlstree;all_gather:ring' "$doppel" tune all_reduce --gpus 2 -b 8 -e 
 grep -qE '^ +8 .*\([0-9.]+\) .* none ' out || fail "what is not allowed: $(cat out)"
 
 # --measure: the doubles' time of each program
-NCCL_ALGO=Ring,PAT,OneShot NCCL_PAT_ENABLE=1 NCCL_PROTO=LL,LL128,Simple "$doppel" tune all_gather --gpus 2 -b 1K -e 4K -f 4 --measure --json >tune.json 2>err || fail "--measure: exit code $?"
+NCCL_ALGO=Ring,PAT,OneShot,Symmetric NCCL_PAT_ENABLE=1 NCCL_PROTO=LL,LL128,Simple "$doppel" tune all_gather --gpus 2 -b 1K -e 4K -f 4 --measure --json >tune.json 2>err || fail "--measure: exit code $?"
 python3 - 2>err <<'PY' || fail "--measure --json"
 import json
 programs = [p for c in json.load(open("tune.json"))["collectives"] for r in c["rows"] for p in r["programs"]]

@@ -307,7 +307,7 @@ static inline void program_run(struct prim *p, const struct steps_part *part, in
 		if (!function(p, part))                                                            \
 			ck_abort_msg("program " #id " ended early");                               \
 		break;
-		DEV_PROGRAMS(PROGRAM_RUN)
+		DEV_PROGRAMS_EDGES(PROGRAM_RUN)
 #undef PROGRAM_RUN
 	}
 }

@@ -375,7 +375,7 @@ START_TEST(programs_take_the_steps_that_steps_of_edge_derives)
 {
 	static const uint64_t counts[] = {1, 15, 16, 17, 255, 256, 257, 1000, 4095, 4096, 5001};
 
-	for (int program = 0; program < DEV_PROGRAM_COUNT; program++)
+	for (int program = 0; program < DEV_EDGE_PROGRAMS; program++)
 		for (int n = 2; n <= most_ranks(program); n++)
 			for (size_t c = 0; c < ARRAY_LEN(counts) && program_runs(program, n); c++)
 				for (int root = 0; root < n; root++) {

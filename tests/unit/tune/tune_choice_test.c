@@ -14,7 +14,7 @@
 static uint64_t shots(void)
 {
 	return algo_programs(DEV_ONE_SHOT) | algo_programs(DEV_TWO_SHOT) |
-	       algo_programs(DEV_DOUBLING);
+	       algo_programs(DEV_DOUBLING) | algo_programs(DEV_SYMMETRIC);
 }
 
 /* More hosts make a ring longer, and a tree hardly deeper. */
