@@ -149,14 +149,20 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice dev)
 	struct fc_primary *primary;
 	CUresult rc = primary_enter(at.call, dev, &proc, &primary);
 
-	if (!rc && !primary->retains) {
+	if (rc)
+		return fc_driver_leave((cudaError_t)rc);
+	fc_lock();
+	const bool retained = primary->retains > 0;
+	if (retained)
+		primary->retains--;
+	const bool last = retained && !primary->retains && !primary->runtime && primary->active;
+	fc_unlock();
+	if (last)
+		primary_destroy(proc, dev, at.call);
+	if (!retained)
 		fc_report("%s: the program has not retained the context of device %d", at.call,
 			  dev);
-		rc = CUDA_ERROR_INVALID_CONTEXT;
-	}
-	if (!rc && !--primary->retains && !primary->runtime && primary->active)
-		primary_destroy(proc, dev, at.call);
-	return fc_driver_leave((cudaError_t)rc);
+	return fc_driver_leave(retained ? cudaSuccess : cudaErrorDeviceUninitialized);
 }
 
 CUresult cuDevicePrimaryCtxReset(CUdevice dev)
@@ -184,8 +190,10 @@ CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags)
 			  at.call, flags);
 		rc = CUDA_ERROR_INVALID_VALUE;
 	}
+	fc_lock();
 	if (!rc)
 		primary->flags = flags;
+	fc_unlock();
 	return fc_driver_leave((cudaError_t)rc);
 }
 
@@ -198,10 +206,12 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *acti
 
 	if (!rc && (!flags || !active))
 		rc = CUDA_ERROR_INVALID_VALUE;
+	fc_lock();
 	if (!rc) {
 		*flags = primary->flags;
 		*active = primary->active;
 	}
+	fc_unlock();
 	return fc_driver_leave((cudaError_t)rc);
 }
 
@@ -329,8 +339,10 @@ CUresult cuCtxGetFlags(unsigned int *flags)
 
 	if (!rc && !flags)
 		rc = cudaErrorInvalidValue;
+	fc_lock();
 	if (!rc)
 		*flags = ctx->proc->primary[ctx->ordinal].flags;
+	fc_unlock();
 	return fc_driver_leave(rc);
 }
 
@@ -395,8 +407,10 @@ CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit)
 
 	if (!rc)
 		rc = pvalue ? limit_check(at.call, limit) : cudaErrorInvalidValue;
+	fc_lock();
 	if (!rc)
 		*pvalue = ctx->limit[limit] ? ctx->limit[limit] : context_limits[limit];
+	fc_unlock();
 	return fc_driver_leave(rc);
 }
 
@@ -409,8 +423,10 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 
 	if (!rc)
 		rc = limit_check(at.call, limit);
+	fc_lock();
 	if (!rc)
 		ctx->limit[limit] = value;
+	fc_unlock();
 	return fc_driver_leave(rc);
 }
 

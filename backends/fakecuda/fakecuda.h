@@ -175,8 +175,8 @@ struct fc_pushed;
 struct fc_proc {
 	struct os_proc *os;
 	struct fc_proc *next;
-	bool initialized;                          /* cuInit, or a call of the runtime */
-	int32_t count;                             /* number of visible devices */
+	bool initialized; /* by cuInit, or by a call of the runtime; atomic */
+	int32_t count;    /* number of visible devices */
 	struct fc_primary primary[FC_MAX_VISIBLE]; /* indexed by visible ordinal */
 	struct fc_pushed *pushed;                  /* of all tasks, newest first */
 	struct fc_device *device[FC_MAX_VISIBLE];
