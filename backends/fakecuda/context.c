@@ -123,7 +123,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 		fc_unlock();
 		*pctx = (CUcontext)primary;
 	}
-	return fc_driver_leave((cudaError_t)rc);
+	return fc_driver_leave(rc);
 }
 
 /* Waits for the context's work and frees all that the process has on the device. After a sticky
@@ -150,7 +150,7 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice dev)
 	CUresult rc = primary_enter(at.call, dev, &proc, &primary);
 
 	if (rc)
-		return fc_driver_leave((cudaError_t)rc);
+		return fc_driver_leave(rc);
 	fc_lock();
 	const bool retained = primary->retains > 0;
 	if (retained)
@@ -174,7 +174,7 @@ CUresult cuDevicePrimaryCtxReset(CUdevice dev)
 
 	if (!rc)
 		primary_destroy(proc, dev, at.call);
-	return fc_driver_leave((cudaError_t)rc);
+	return fc_driver_leave(rc);
 }
 
 CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags)
@@ -194,7 +194,7 @@ CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags)
 	if (!rc)
 		primary->flags = flags;
 	fc_unlock();
-	return fc_driver_leave((cudaError_t)rc);
+	return fc_driver_leave(rc);
 }
 
 CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
@@ -212,7 +212,7 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *acti
 		*active = primary->active;
 	}
 	fc_unlock();
-	return fc_driver_leave((cudaError_t)rc);
+	return fc_driver_leave(rc);
 }
 
 /* ---- the current context -------------------------------------------------------------------- */
@@ -254,7 +254,7 @@ CUresult cuCtxSetCurrent(CUcontext ctx)
 
 	if (!rc)
 		context_set(ordinal);
-	return fc_driver_leave((cudaError_t)rc);
+	return fc_driver_leave(rc);
 }
 
 CUresult cuCtxPushCurrent(CUcontext ctx)
@@ -267,7 +267,7 @@ CUresult cuCtxPushCurrent(CUcontext ctx)
 	if (!rc && ordinal == NO_DEVICE)
 		rc = CUDA_ERROR_INVALID_CONTEXT;
 	if (rc)
-		return fc_driver_leave((cudaError_t)rc);
+		return fc_driver_leave(rc);
 	struct fc_pushed *p = malloc(sizeof *p);
 	ASSERT(p);
 	fc_lock();
@@ -360,7 +360,7 @@ CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 		rc = CUDA_ERROR_INVALID_CONTEXT;
 	if (!rc)
 		*version = CONTEXT_API_VERSION;
-	return fc_driver_leave((cudaError_t)rc);
+	return fc_driver_leave(rc);
 }
 
 CUresult cuCtxSynchronize(void)

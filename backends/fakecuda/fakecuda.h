@@ -15,7 +15,7 @@
  * without holding its locks, except for the resolver, which only computes an address.
  *
  * An entry point calls fc_enter (scheduling point, charge), acts under fc_lock, waits if the call
- * waits, and calls fc_leave (last error, drain). Units: bytes, ns. Errors: cudaError_t.
+ * waits, and ends by fc_driver_leave or fc_leave (call.h). Units: bytes, ns. Errors: cudaError_t.
  */
 #ifndef BACKENDS_FAKECUDA_FAKECUDA_H
 #define BACKENDS_FAKECUDA_FAKECUDA_H
