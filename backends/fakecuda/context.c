@@ -123,7 +123,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 		fc_unlock();
 		*pctx = (CUcontext)primary;
 	}
-	return fc_driver_leave((cudaError_t)rc);
+	return fc_driver_leave(rc);
 }
 
 /* Waits for the context's work and frees all that the process has on the device. After a sticky
@@ -149,14 +149,20 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice dev)
 	struct fc_primary *primary;
 	CUresult rc = primary_enter(at.call, dev, &proc, &primary);
 
-	if (!rc && !primary->retains) {
+	if (rc)
+		return fc_driver_leave(rc);
+	fc_lock();
+	const bool retained = primary->retains > 0;
+	if (retained)
+		primary->retains--;
+	const bool last = retained && !primary->retains && !primary->runtime && primary->active;
+	fc_unlock();
+	if (last)
+		primary_destroy(proc, dev, at.call);
+	if (!retained)
 		fc_report("%s: the program has not retained the context of device %d", at.call,
 			  dev);
-		rc = CUDA_ERROR_INVALID_CONTEXT;
-	}
-	if (!rc && !--primary->retains && !primary->runtime && primary->active)
-		primary_destroy(proc, dev, at.call);
-	return fc_driver_leave((cudaError_t)rc);
+	return fc_driver_leave(retained ? cudaSuccess : cudaErrorDeviceUninitialized);
 }
 
 CUresult cuDevicePrimaryCtxReset(CUdevice dev)
@@ -168,7 +174,7 @@ CUresult cuDevicePrimaryCtxReset(CUdevice dev)
 
 	if (!rc)
 		primary_destroy(proc, dev, at.call);
-	return fc_driver_leave((cudaError_t)rc);
+	return fc_driver_leave(rc);
 }
 
 CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags)
@@ -184,9 +190,11 @@ CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags)
 			  at.call, flags);
 		rc = CUDA_ERROR_INVALID_VALUE;
 	}
+	fc_lock();
 	if (!rc)
 		primary->flags = flags;
-	return fc_driver_leave((cudaError_t)rc);
+	fc_unlock();
+	return fc_driver_leave(rc);
 }
 
 CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
@@ -198,11 +206,13 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *acti
 
 	if (!rc && (!flags || !active))
 		rc = CUDA_ERROR_INVALID_VALUE;
+	fc_lock();
 	if (!rc) {
 		*flags = primary->flags;
 		*active = primary->active;
 	}
-	return fc_driver_leave((cudaError_t)rc);
+	fc_unlock();
+	return fc_driver_leave(rc);
 }
 
 /* ---- the current context -------------------------------------------------------------------- */
@@ -244,7 +254,7 @@ CUresult cuCtxSetCurrent(CUcontext ctx)
 
 	if (!rc)
 		context_set(ordinal);
-	return fc_driver_leave((cudaError_t)rc);
+	return fc_driver_leave(rc);
 }
 
 CUresult cuCtxPushCurrent(CUcontext ctx)
@@ -257,7 +267,7 @@ CUresult cuCtxPushCurrent(CUcontext ctx)
 	if (!rc && ordinal == NO_DEVICE)
 		rc = CUDA_ERROR_INVALID_CONTEXT;
 	if (rc)
-		return fc_driver_leave((cudaError_t)rc);
+		return fc_driver_leave(rc);
 	struct fc_pushed *p = malloc(sizeof *p);
 	ASSERT(p);
 	fc_lock();
@@ -329,8 +339,10 @@ CUresult cuCtxGetFlags(unsigned int *flags)
 
 	if (!rc && !flags)
 		rc = cudaErrorInvalidValue;
+	fc_lock();
 	if (!rc)
 		*flags = ctx->proc->primary[ctx->ordinal].flags;
+	fc_unlock();
 	return fc_driver_leave(rc);
 }
 
@@ -348,7 +360,7 @@ CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 		rc = CUDA_ERROR_INVALID_CONTEXT;
 	if (!rc)
 		*version = CONTEXT_API_VERSION;
-	return fc_driver_leave((cudaError_t)rc);
+	return fc_driver_leave(rc);
 }
 
 CUresult cuCtxSynchronize(void)
@@ -395,8 +407,10 @@ CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit)
 
 	if (!rc)
 		rc = pvalue ? limit_check(at.call, limit) : cudaErrorInvalidValue;
+	fc_lock();
 	if (!rc)
 		*pvalue = ctx->limit[limit] ? ctx->limit[limit] : context_limits[limit];
+	fc_unlock();
 	return fc_driver_leave(rc);
 }
 
@@ -409,8 +423,10 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 
 	if (!rc)
 		rc = limit_check(at.call, limit);
+	fc_lock();
 	if (!rc)
 		ctx->limit[limit] = value;
+	fc_unlock();
 	return fc_driver_leave(rc);
 }
 

@@ -47,7 +47,7 @@ CUresult cuInit(unsigned int Flags)
 	struct fc_proc *proc = fc_proc_get();
 
 	if (proc && !Flags)
-		proc->initialized = true;
+		__atomic_store_n(&proc->initialized, true, __ATOMIC_RELAXED);
 	cudaError_t rc = Flags ? cudaErrorInvalidValue : fc_enter(at.call, &proc);
 	return fc_driver_leave(rc);
 }

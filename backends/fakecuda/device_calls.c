@@ -49,7 +49,7 @@ CUresult cuDeviceGet(CUdevice *device, int ordinal)
 		rc = CUDA_ERROR_INVALID_VALUE;
 	if (!rc)
 		*device = ordinal;
-	return fc_driver_leave((cudaError_t)rc);
+	return fc_driver_leave(rc);
 }
 
 /* CUDA formats bus ids with upper-case hexadecimal digits; the XML has lower-case ones. */
@@ -63,7 +63,7 @@ CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice device)
 	if (!rc && (!pciBusId || len <= (int)strlen(dev->gpu->bus_id)))
 		rc = CUDA_ERROR_INVALID_VALUE;
 	if (rc)
-		return fc_driver_leave((cudaError_t)rc);
+		return fc_driver_leave(rc);
 	int i = 0;
 	for (; dev->gpu->bus_id[i]; i++)
 		pciBusId[i] = (char)toupper((unsigned char)dev->gpu->bus_id[i]);
@@ -132,7 +132,7 @@ CUresult cuDeviceGetName(char *name, int len, CUdevice dev)
 		rc = CUDA_ERROR_INVALID_VALUE;
 	if (!rc)
 		snprintf(name, (size_t)len, "%s", fc_device_name(device));
-	return fc_driver_leave((cudaError_t)rc);
+	return fc_driver_leave(rc);
 }
 
 void fc_device_uuid(const struct fc_device *dev, CUuuid *uuid)
@@ -155,7 +155,7 @@ CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev)
 		rc = CUDA_ERROR_INVALID_VALUE;
 	if (!rc)
 		fc_device_uuid(device, uuid);
-	return fc_driver_leave((cudaError_t)rc);
+	return fc_driver_leave(rc);
 }
 
 CUresult cuDeviceTotalMem(size_t *bytes, CUdevice dev)
@@ -169,7 +169,7 @@ CUresult cuDeviceTotalMem(size_t *bytes, CUdevice dev)
 		rc = CUDA_ERROR_INVALID_VALUE;
 	if (!rc)
 		*bytes = device->total_bytes;
-	return fc_driver_leave((cudaError_t)rc);
+	return fc_driver_leave(rc);
 }
 
 CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
@@ -183,7 +183,7 @@ CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
 		rc = CUDA_ERROR_INVALID_VALUE;
 	if (!rc)
 		*pi = fc_device_attribute(device, attrib);
-	return fc_driver_leave((cudaError_t)rc);
+	return fc_driver_leave(rc);
 }
 
 /* ---- peers ---------------------------------------------------------------------------------- */
@@ -219,7 +219,7 @@ CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDe
 		rc = CUDA_ERROR_INVALID_VALUE;
 	if (!rc)
 		*canAccessPeer = fc_device_peers(a, b);
-	return fc_driver_leave((cudaError_t)rc);
+	return fc_driver_leave(rc);
 }
 
 /* Returns false for an unknown attribute. */
@@ -255,5 +255,5 @@ CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdev
 
 	if (!rc && (!value || a == b || !device_p2p(a, b, attrib, value)))
 		rc = CUDA_ERROR_INVALID_VALUE;
-	return fc_driver_leave((cudaError_t)rc);
+	return fc_driver_leave(rc);
 }

@@ -338,9 +338,10 @@ cudaError_t fc_enter_quiet(const char *call, struct fc_proc **proc)
 			  call);
 		return cudaErrorNoDevice;
 	}
+	bool *initialized = &(*proc)->initialized;
 	if (fc_call_is_runtime(call))
-		(*proc)->initialized = true;
-	else if (fc_call_is_driver(call) && !(*proc)->initialized)
+		__atomic_store_n(initialized, true, __ATOMIC_RELAXED);
+	else if (fc_call_is_driver(call) && !__atomic_load_n(initialized, __ATOMIC_RELAXED))
 		return cudaErrorInitializationError;
 	return cudaSuccess;
 }

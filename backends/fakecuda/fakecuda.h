@@ -15,7 +15,7 @@
  * without holding its locks, except for the resolver, which only computes an address.
  *
  * An entry point calls fc_enter (scheduling point, charge), acts under fc_lock, waits if the call
- * waits, and calls fc_leave (last error, drain). Units: bytes, ns. Errors: cudaError_t.
+ * waits, and ends by fc_driver_leave or fc_leave (call.h). Units: bytes, ns. Errors: cudaError_t.
  */
 #ifndef BACKENDS_FAKECUDA_FAKECUDA_H
 #define BACKENDS_FAKECUDA_FAKECUDA_H
@@ -175,8 +175,8 @@ struct fc_pushed;
 struct fc_proc {
 	struct os_proc *os;
 	struct fc_proc *next;
-	bool initialized;                          /* cuInit, or a call of the runtime */
-	int32_t count;                             /* number of visible devices */
+	bool initialized; /* by cuInit, or by a call of the runtime; atomic */
+	int32_t count;    /* number of visible devices */
 	struct fc_primary primary[FC_MAX_VISIBLE]; /* indexed by visible ordinal */
 	struct fc_pushed *pushed;                  /* of all tasks, newest first */
 	struct fc_device *device[FC_MAX_VISIBLE];

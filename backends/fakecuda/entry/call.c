@@ -30,7 +30,7 @@ cudaError_t fc_runtime_leave(CUresult rc)
 	return (cudaError_t)rc;
 }
 
-CUresult fc_driver_leave(cudaError_t rc)
+CUresult fc_driver_leave(int rc)
 {
 	sim_events_drain();
 	return (CUresult)rc;

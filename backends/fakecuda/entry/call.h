@@ -37,8 +37,9 @@ void fc_at_announce(const char *call, const void *caller);
 struct fc_at fc_at_take(const char *call, const void *caller);
 /* Stores the error for cudaGetLastError. Returns it. */
 cudaError_t fc_runtime_leave(CUresult rc);
-/* Ends a call of the driver: lets devices step. `rc` may be one of the runtime's errors. */
-CUresult fc_driver_leave(cudaError_t rc);
+/* Ends a call of the driver: lets devices step. `rc` is a CUresult or a cudaError_t, which has the
+ * same numbers. */
+CUresult fc_driver_leave(int rc);
 /* True for a name of the runtime; a driver function needs cuInit and a current context. */
 bool fc_call_is_runtime(const char *call);
 bool fc_call_is_driver(const char *call);

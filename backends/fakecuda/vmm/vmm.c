@@ -25,12 +25,6 @@ CUresult vmm_enter(const char *call, struct fc_proc **proc)
 	return (CUresult)fc_enter(call, proc);
 }
 
-CUresult vmm_leave(CUresult rc)
-{
-	sim_events_drain();
-	return rc;
-}
-
 bool vmm_whole(uint64_t address, uint64_t bytes)
 {
 	return bytes && address % FC_VMM_PAGE == 0 && bytes % FC_VMM_PAGE == 0;
@@ -131,13 +125,13 @@ CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CU
 	uint64_t align = MAX_OF((uint64_t)alignment, FC_VMM_PAGE), base = addr;
 
 	if (rc)
-		return vmm_leave(rc);
+		return fc_driver_leave(rc);
 	if (!ptr || !size || size % FC_VMM_PAGE || align & (align - 1) || flags) {
 		fc_report(
 			"cuMemAddressReserve: %zu bytes aligned to %zu, flags %llu: the size is in "
 			"pages of %llu bytes, the alignment a power of two",
 			size, alignment, flags, FC_VMM_PAGE);
-		return vmm_leave(CUDA_ERROR_INVALID_VALUE);
+		return fc_driver_leave(CUDA_ERROR_INVALID_VALUE);
 	}
 	fc_lock();
 	bool fits = size <= FC_VMM_LIMIT && align <= FC_VMM_LIMIT &&
@@ -146,10 +140,10 @@ CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CU
 	if (!fits) {
 		fc_report("cuMemAddressReserve: no room for %zu bytes in %llu GiB of addresses",
 			  size, FC_VMM_LIMIT >> 30);
-		return vmm_leave(CUDA_ERROR_OUT_OF_MEMORY);
+		return fc_driver_leave(CUDA_ERROR_OUT_OF_MEMORY);
 	}
 	*ptr = base;
-	return vmm_leave(CUDA_SUCCESS);
+	return fc_driver_leave(CUDA_SUCCESS);
 }
 
 CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
@@ -158,7 +152,7 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 	CUresult rc = vmm_enter("cuMemAddressFree", &proc);
 
 	if (!proc)
-		return vmm_leave(rc);
+		return fc_driver_leave(rc);
 	fc_lock();
 	struct fc_vmm_space *s = fc_vmm_space_at(ptr);
 	bool whole = s && s->proc == proc && s->base == ptr && s->bytes == size;
@@ -173,7 +167,7 @@ CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size)
 		rc = CUDA_ERROR_INVALID_VALUE;
 	}
 	fc_unlock();
-	return vmm_leave(rc);
+	return fc_driver_leave(rc);
 }
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -239,7 +233,7 @@ CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocatio
 		rc = vmm_check_prop("cuMemGetAllocationGranularity", proc, prop);
 	if (!rc)
 		*granularity = FC_VMM_PAGE;
-	return vmm_leave(rc);
+	return fc_driver_leave(rc);
 }
 
 static struct fc_device *vmm_memory_of(struct fc_proc *proc, const CUmemLocation *at)
@@ -283,7 +277,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 		rc = vmm_create(proc, size, prop, handle);
 		fc_unlock();
 	}
-	return vmm_leave(rc);
+	return fc_driver_leave(rc);
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
@@ -292,7 +286,7 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 	CUresult rc = vmm_enter("cuMemRelease", &proc);
 
 	if (!proc)
-		return vmm_leave(rc);
+		return fc_driver_leave(rc);
 	fc_lock();
 	struct fc_vmm_handle *h = vmm_handle_get("cuMemRelease", proc, handle);
 
@@ -301,7 +295,7 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 		handle_drop(proc, h);
 	}
 	fc_unlock();
-	return vmm_leave(h ? rc : CUDA_ERROR_INVALID_VALUE);
+	return fc_driver_leave(h ? rc : CUDA_ERROR_INVALID_VALUE);
 }
 
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
@@ -312,7 +306,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void 
 	if (!rc && !handle)
 		rc = CUDA_ERROR_INVALID_VALUE;
 	if (rc)
-		return vmm_leave(rc);
+		return fc_driver_leave(rc);
 	fc_lock();
 	struct fc_vmm_map *m = fc_vmm_map_at(proc, (uintptr_t)addr);
 
@@ -321,7 +315,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void 
 		*handle = m->handle->value;
 	}
 	fc_unlock();
-	return vmm_leave(m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+	return fc_driver_leave(m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
 static CUmemLocation vmm_location_of(struct fc_proc *proc, const struct fc_vmm_handle *h,
@@ -345,7 +339,7 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
 	if (!rc && !prop)
 		rc = CUDA_ERROR_INVALID_VALUE;
 	if (rc)
-		return vmm_leave(rc);
+		return fc_driver_leave(rc);
 	fc_lock();
 	const struct fc_vmm_handle *h = vmm_handle_get(call, proc, handle);
 
@@ -359,7 +353,7 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
 					      .allocFlags = {.gpuDirectRDMACapable = a->rdma}};
 	}
 	fc_unlock();
-	return vmm_leave(h ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+	return fc_driver_leave(h ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
 /* ---- mapping -------------------------------------------------------------------------------- */
@@ -409,7 +403,7 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
 		rc = vmm_map(proc, ptr, size, offset, handle);
 		fc_unlock();
 	}
-	return vmm_leave(rc);
+	return fc_driver_leave(rc);
 }
 
 /* Returns the first of the whole mappings that make up this range without a gap; NULL if it is not
@@ -446,7 +440,7 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 	CUresult rc = vmm_enter("cuMemUnmap", &proc);
 
 	if (!proc)
-		return vmm_leave(rc);
+		return fc_driver_leave(rc);
 	fc_lock();
 	struct fc_vmm_map *m = vmm_whole(ptr, size) ? vmm_maps_of(proc, ptr, size) : NULL;
 
@@ -462,7 +456,7 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 		m = next;
 	}
 	fc_unlock();
-	return vmm_leave(rc);
+	return fc_driver_leave(rc);
 }
 
 /* ---- end of a process ----------------------------------------------------------------------- */

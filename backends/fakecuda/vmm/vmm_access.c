@@ -102,7 +102,7 @@ CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *des
 		rc = vmm_set_access(proc, ptr, size, desc, count);
 		fc_unlock();
 	}
-	return vmm_leave(rc);
+	return fc_driver_leave(rc);
 }
 
 CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr)
@@ -115,7 +115,7 @@ CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location
 	if (!rc)
 		rc = vmm_check_location("cuMemGetAccess", proc, location);
 	if (rc)
-		return vmm_leave(rc);
+		return fc_driver_leave(rc);
 	fc_lock();
 	const struct fc_vmm_map *m = fc_vmm_map_at(proc, ptr);
 
@@ -125,7 +125,7 @@ CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location
 				 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 				 : CU_MEM_ACCESS_FLAGS_PROT_NONE;
 	fc_unlock();
-	return vmm_leave(m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+	return fc_driver_leave(m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
 /* ---- other processes ------------------------------------------------------------------------ */
@@ -141,7 +141,7 @@ CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocat
 	if (!rc && (!shareableHandle || flags))
 		rc = CUDA_ERROR_INVALID_VALUE;
 	if (rc)
-		return vmm_leave(rc);
+		return fc_driver_leave(rc);
 	fc_lock();
 	const struct fc_vmm_handle *h = vmm_handle_get(call, proc, handle);
 	struct fc_alloc *a = h ? fc_vmm_alloc(h) : NULL;
@@ -155,7 +155,7 @@ CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocat
 		rc = fc_dmabuf_export(proc, &fc.device[h->device], a, shareableHandle);
 	}
 	fc_unlock();
-	return vmm_leave(rc);
+	return fc_driver_leave(rc);
 }
 
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle,
@@ -175,11 +175,11 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, vo
 		rc = CUDA_ERROR_NOT_SUPPORTED;
 	}
 	if (rc)
-		return vmm_leave(rc);
+		return fc_driver_leave(rc);
 	fc_lock();
 	rc = fc_dmabuf_import(proc, (int)(intptr_t)osHandle, &dev, &a);
 	if (!rc)
 		*handle = vmm_handle_new(proc, dev, a)->value;
 	fc_unlock();
-	return vmm_leave(rc);
+	return fc_driver_leave(rc);
 }

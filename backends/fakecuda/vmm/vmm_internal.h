@@ -7,9 +7,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Bracket an entry point: scheduling point, then the events that it caused. */
-CUresult vmm_enter(const char *call, struct fc_proc **proc);
-CUresult vmm_leave(CUresult rc);
+CUresult vmm_enter(const char *call, struct fc_proc **proc); /* fc_enter with a CUresult */
 /* True if address and size are whole pages. */
 bool vmm_whole(uint64_t address, uint64_t bytes);
 /* Under fc_lock. vmm_handle_get returns the process' handle of that value; NULL: reported. */

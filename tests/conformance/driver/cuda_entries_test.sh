@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The table of entry points and the symbols of the library agree, both ways, and it is sorted.
+# The table of entry points and the symbols of the library agree, both ways. The table is sorted, and
+# docs/cuda/functions.md lists it.
 set -euo pipefail
 build=$1 root=$2
 entries=$root/backends/fakecuda/entry/entries.def
@@ -19,4 +20,5 @@ symbols=$(nm -D --defined-only "$build/libfakecuda.so" | awk '$2 == "T" { print 
 	grep -E '^(cuda[A-Z]|cu[A-Z]|nvml)' | LC_ALL=C sort)
 differ=$(LC_ALL=C comm -3 <(echo "$symbols") <(LC_ALL=C sort <<<"$rows"))
 [ -z "$differ" ] || { echo "in one of libfakecuda.so and entries.def (indented) only:"; echo "$differ"; exit 1; }
+"$root/cmake/functions.sh" | diff - "$root/docs/cuda/functions.md" || { echo "cmake/functions.sh > docs/cuda/functions.md renews it"; exit 1; }
 echo "ok: $count functions"

@@ -227,12 +227,67 @@ static void devices_are_refused_by_number(void)
 		OK(cuDeviceGetAttribute(&v, (CUdevice_attribute)a, 0));
 }
 
+/* ---- lookups -------------------------------------------------------------------------------- */
+
+/* Returns the status, or minus the error; *fn is the function, or NULL. */
+static int look(const char *name, int version, cuuint64_t flags, void **fn)
+{
+	CUdriverProcAddressQueryResult st = (CUdriverProcAddressQueryResult)7;
+	CUresult rc;
+
+	*fn = &st;
+	rc = cuGetProcAddress(name, fn, version, flags, &st);
+	return rc ? -(int)rc : (int)st;
+}
+
+static void a_lookup_answers_by_name_and_version(void)
+{
+	void *fn = NULL, *older = NULL;
+
+	IS(0, look("cuInit", 12000, 0, &fn));
+	IS(1, fn != NULL);
+	IS(1, look("nothing", 12000, 0, &fn));
+	IS(0, (size_t)fn);
+	IS(1, look("", 12000, 0, &fn));
+	IS(0, (size_t)fn);
+	IS(2, look("cuMemCreate", 9000, 0, &fn));
+	IS(0, (size_t)fn);
+	IS(0, look("cuMemHostRegister", 4000, 0, &older));
+	IS(0, look("cuMemHostRegister", 12000, 0, &fn));
+	IS(1, fn != older);
+	IS(-CUDA_ERROR_INVALID_VALUE, look(NULL, 12000, 0, &fn));
+}
+
+static void a_flag_chooses_the_stream_of_the_thread(void)
+{
+	CUresult (*id_of)(CUstream, unsigned long long *) = NULL;
+	unsigned long long legacy = 0, own = 0;
+	void *fn = NULL;
+
+	IS(0, look("cuStreamGetId", 12000, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &fn));
+	memcpy(&id_of, &fn, sizeof fn);
+	OK(id_of(NULL, &legacy));
+	IS(0, look("cuStreamGetId", 12000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &fn));
+	memcpy(&id_of, &fn, sizeof fn);
+	OK(id_of(NULL, &own));
+	IS(1, legacy != own);
+	OK(cuStreamGetId(CU_STREAM_PER_THREAD, &legacy));
+	IS(1, legacy == own);
+}
+
 static const struct graph_case cases[] = {
-	CASE(calls_without_a_context_are_refused), CASE(the_runtime_makes_its_context_current),
-	CASE(a_push_is_undone_by_a_pop),           CASE(the_device_follows_the_context),
-	CASE(an_unknown_device_has_no_context),    CASE(a_context_that_the_runtime_uses_is_active),
-	CASE(the_last_release_ends_a_context),     CASE(limits_have_defaults_and_can_be_set),
-	CASE(access_to_a_peer_is_enabled_once),    CASE(devices_are_refused_by_number),
+	CASE(calls_without_a_context_are_refused),
+	CASE(the_runtime_makes_its_context_current),
+	CASE(a_push_is_undone_by_a_pop),
+	CASE(the_device_follows_the_context),
+	CASE(an_unknown_device_has_no_context),
+	CASE(a_context_that_the_runtime_uses_is_active),
+	CASE(the_last_release_ends_a_context),
+	CASE(limits_have_defaults_and_can_be_set),
+	CASE(access_to_a_peer_is_enabled_once),
+	CASE(devices_are_refused_by_number),
+	CASE(a_lookup_answers_by_name_and_version),
+	CASE(a_flag_chooses_the_stream_of_the_thread),
 };
 
 int main(int argc, char **argv)
