@@ -25,7 +25,12 @@ done
 
 for file in "$source_dir"/examples/cuda/*.cu; do
 	name=example_$(basename "$file" .cu)
-	"$doppel" cc "$file" -o "$name" || { fail "$name does not compile"; continue; }
+	link=()
+	if [ "$name" = example_nccl ]; then
+		[ -e "$build_dir/libnccl.so" ] || continue
+		link=(-lnccl)
+	fi
+	"$doppel" cc "$file" "${link[@]}" -o "$name" || { fail "$name does not compile"; continue; }
 	for seed in 1 2 3; do
 		"$doppel" exec --leaks error --seed $seed "./$name" >"$name.$seed" 2>&1 || fail "$name, seed $seed: $(cat "$name.$seed")"
 	done
