@@ -27,6 +27,7 @@ struct ptx_lane {
 	uint8_t *frames;                      /* all of them */
 	uint32_t frame_bytes;                 /* of all frames */
 	uint32_t spins;   /* backward branches since the lane last let time pass */
+	uint32_t carry;   /* CC.CF, of add.cc and its family */
 	const char *file; /* place in the source, for reports */
 	uint32_t line;
 	void *dev; /* the lane's struct dev */
@@ -244,6 +245,22 @@ static inline uint64_t ptx_brev_b64(uint64_t a)
 static inline uint32_t ptx_brev_b32(uint32_t a)
 {
 	return (uint32_t)(ptx_brev_b64(a) >> 32);
+}
+/* Sums and differences with a carry, or a borrow, of numbers of `bits`. set: the flag changes. */
+static inline uint64_t ptx_add_carry(struct ptx_lane *l, uint64_t a, uint64_t b, uint32_t carry,
+				     uint32_t bits, bool set)
+{
+	unsigned __int128 sum = (unsigned __int128)a + b + carry;
+	if (set)
+		l->carry = (uint32_t)(sum >> bits) & 1;
+	return (uint64_t)sum;
+}
+static inline uint64_t ptx_sub_borrow(struct ptx_lane *l, uint64_t a, uint64_t b, uint32_t borrow,
+				      bool set)
+{
+	if (set)
+		l->carry = (unsigned __int128)b + borrow > a;
+	return a - b - borrow;
 }
 /* Each nibble of the selector takes one byte of b:a, or copies of its sign. */
 static inline uint32_t ptx_prmt(uint32_t a, uint32_t b, uint32_t selector)

@@ -19,6 +19,7 @@
 
 #define CC_CLANG   "clang++-19"
 #define CC_INCLUDE "include/cuda_runtime.h", "backends/fakecuda/include/cuda_runtime.h"
+#define CC_NCCL    "include/nccl.h", "core/include/nccl.h"
 #define CC_LIBRARY "libfakecuda.so", "libfakecuda.so"
 
 struct cc {
@@ -28,8 +29,8 @@ struct cc {
 	uint32_t files;
 	const char *output;
 	bool compile_only;
-	char include[PATH_MAX], library[PATH_MAX]; /* folders */
-	char folder[64];                           /* of temporary files */
+	char include[PATH_MAX], nccl[PATH_MAX], library[PATH_MAX]; /* folders */
+	char folder[64];                                           /* of temporary files */
 };
 
 /* ---- running clang -------------------------------------------------------------------------- */
@@ -95,6 +96,8 @@ static void cc_begin(struct cc_words *w, const struct cc *c, const char *half)
 	cc_word(w, half);
 	cc_words(w, words, ARRAY_LEN(words));
 	cc_word(w, c->include);
+	cc_word(w, "-I");
+	cc_word(w, c->nccl);
 	cc_words(w, c->option, c->options);
 }
 
@@ -250,7 +253,8 @@ static bool cc_parse(struct cc *c, int argc, char **argv)
 /* Finds the folders of our headers and of the library. */
 static bool cc_find(struct cc *c)
 {
-	if (!world_installed(CC_INCLUDE, c->include) || !world_installed(CC_LIBRARY, c->library)) {
+	if (!world_installed(CC_INCLUDE, c->include) || !world_installed(CC_NCCL, c->nccl) ||
+	    !world_installed(CC_LIBRARY, c->library)) {
 		fprintf(stderr,
 			"doppel cc: the headers or libfakecuda.so are missing: expected %s "
 			"and %s\n",
@@ -258,6 +262,7 @@ static bool cc_find(struct cc *c)
 		return false;
 	}
 	*strrchr(c->include, '/') = '\0';
+	*strrchr(c->nccl, '/') = '\0';
 	*strrchr(c->library, '/') = '\0';
 	return true;
 }

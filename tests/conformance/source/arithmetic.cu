@@ -74,6 +74,16 @@ __global__ void bits(const unsigned long long *a, unsigned *c)
 	c[9 * N + i] = (x >> 5 & 0x3ff) + ((int)y << 8 >> 20);
 }
 
+// 128 bits: carries and borrows of the halves.
+__global__ void wide(const unsigned long long *a, unsigned long long *c)
+{
+	int i = threadIdx.x;
+	unsigned __int128 x = (unsigned __int128)a[i] * a[i], y = (unsigned __int128)a[i ^ 1] << 40;
+
+	c[i] = (unsigned long long)((x + y) >> 64);
+	c[N + i] = (unsigned long long)((x - y) >> 64);
+}
+
 static unsigned bits_expected(int row, unsigned long long a, int i)
 {
 	unsigned x = (unsigned)a, y = (unsigned)(a >> 32), r = 0;
@@ -125,5 +135,15 @@ int main()
 	bits<<<1, N>>>(a.gpu, c.gpu);
 	c.down();
 	check("bits", c, [&](int i) { return bits_expected(i / N, a.host[i % N], i % N); });
+
+	both<unsigned long long> w(N * 2);
+	wide<<<1, N>>>(a.gpu, w.gpu);
+	w.down();
+	check("wide", w, [&](int i) {
+		unsigned long long v = a.host[i % N];
+		unsigned __int128 x = (unsigned __int128)v * v;
+		unsigned __int128 y = (unsigned __int128)a.host[i % N ^ 1] << 40;
+		return (unsigned long long)((i < N ? x + y : x - y) >> 64);
+	});
 	return failures != 0;
 }
