@@ -50,7 +50,7 @@ static inline uint8_t *slot_of(const struct side *s, uint32_t message)
 	return s->area + (size_t)(message % FLIGHT) * MESSAGE;
 }
 
-static inline void wait_word(const shared_u32 *word, const char *why)
+static inline void await_word(const shared_u32 *word, const char *why)
 {
 	struct wait w = {.on = word,
 			 .mask = WAIT_MASK_ALL,
@@ -122,7 +122,7 @@ static inline ncclResult_t send_connect(struct side *s)
 	struct wait w;
 	ncclResult_t rc;
 
-	wait_word(&pair.listening, "the handle");
+	await_word(&pair.listening, "the handle");
 	while ((rc = net_socket.connect(s->comm, &(struct net_nic){1, {0}}, &who, &pair.handle,
 					&s->pending, &s->net_comm, &w)) == ncclInProgress)
 		os_wait_one(&w, NULL);

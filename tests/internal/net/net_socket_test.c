@@ -22,7 +22,7 @@ static int raw_connect(void)
 	struct wait w;
 	int fd = -1;
 
-	wait_word(&pair.listening, "the handle");
+	await_word(&pair.listening, "the handle");
 	memcpy(&h, pair.handle.bytes, sizeof h);
 	ck_assert_int_eq(os_connect(&h.addr, &fd), 0);
 	for (int rc = EAGAIN; rc == EAGAIN;) {

@@ -71,7 +71,7 @@ static void pair_main(void *arg)
 	task[0] = spawn(a, "sender", 0, send_main);
 	task[1] = spawn(b, "receiver", 1, recv_main);
 	if (weather.n)
-		wait_word(&pair.connected, "the ends to be connected");
+		await_word(&pair.connected, "the ends to be connected");
 	weather_make();
 	for (int i = 0; i < 2; i++)
 		os_thread_join(task[i]);

@@ -72,7 +72,7 @@ static inline uint8_t byte_of(uint32_t message, size_t at)
 	return (uint8_t)(message * 37 + at * 11 + (at >> 8));
 }
 
-static inline void wait_word(const shared_u32 *word, const char *why)
+static inline void await_word(const shared_u32 *word, const char *why)
 {
 	struct wait w = {.on = word,
 			 .mask = WAIT_MASK_ALL,
@@ -184,7 +184,7 @@ static inline ncclResult_t send_connect(struct side *s)
 	struct wait w;
 	ncclResult_t rc;
 
-	wait_word(&pair.listening, "the handle");
+	await_word(&pair.listening, "the handle");
 	while ((rc = net_verbs.connect(s->comm, &nic, &who, &pair.handle, &s->pending, &s->net_comm,
 				       &w)) == ncclInProgress)
 		os_wait_one(&w, NULL);
@@ -292,7 +292,7 @@ static inline void send_main(void *arg)
 		pair.expect_sent(s.net_comm);
 	shared_store_u32(&pair.sent, 1, SHARED_RELEASE);
 	if (pair.flood)
-		wait_word(&pair.flushed, "the flush");
+		await_word(&pair.flushed, "the flush");
 	side_close(&s);
 }
 
@@ -452,7 +452,7 @@ static inline void foreign_client_main(void *arg)
 	int fd;
 
 	(void)arg;
-	wait_word(&pair.listening, "the handle");
+	await_word(&pair.listening, "the handle");
 	memcpy(&h, pair.handle.bytes, sizeof h);
 	if (os_connect(&h.addr, &fd))
 		return;

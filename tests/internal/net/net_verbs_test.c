@@ -30,7 +30,7 @@ static void pair_main(void *arg)
 	task[n++] = spawn(a, "sender", 0, send_main);
 	task[n++] = spawn(b, "receiver", 1, recv_main);
 	if (pair.drop_link_at) {
-		wait_word(&pair.down, "the moment to drop the link");
+		await_word(&pair.down, "the moment to drop the link");
 		world_port_set(world_port(pair.drop_port), false);
 	}
 	for (int i = 0; i < n; i++)

@@ -7,7 +7,7 @@
 static void kill_waits(void *arg)
 {
 	static shared_u32 never;
-	struct wait w = wait_word(&never, WAIT_EQ, 1);
+	struct wait w = wait_test_word(&never, WAIT_EQ, 1);
 
 	os_wait_one(&w, NULL);
 	ck_abort_msg("a killed task ran");

@@ -26,7 +26,7 @@ static inline void ping_echo(void *arg)
 	struct ping *p = arg;
 
 	for (uint32_t i = 1; i <= p->rounds; i++) {
-		struct wait w = wait_word(&p->there, WAIT_GE, i);
+		struct wait w = wait_test_word(&p->there, WAIT_GE, i);
 		ck_assert_int_eq(os_wait_one(&w, NULL), 0);
 		os_charge(OS_COST_NS, 30);
 		shared_store_u32(&p->back, i, SHARED_RELEASE);
@@ -40,7 +40,7 @@ static inline void ping_main(void *arg)
 
 	for (uint32_t i = 1; i <= p->rounds; i++) {
 		shared_store_u32(&p->there, i, SHARED_RELEASE);
-		struct wait w = wait_word(&p->back, WAIT_EQ, i);
+		struct wait w = wait_test_word(&p->back, WAIT_EQ, i);
 		ck_assert_int_eq(os_wait_one(&w, NULL), 0);
 		os_progress();
 		p->done++;

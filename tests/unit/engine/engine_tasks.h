@@ -28,7 +28,7 @@ static inline struct os_thread *spawn(const char *name, int rank, void (*fn)(voi
 	return t;
 }
 
-static inline struct wait wait_word(const shared_u32 *w, enum wait_kind kind, uint64_t want)
+static inline struct wait wait_test_word(const shared_u32 *w, enum wait_kind kind, uint64_t want)
 {
 	return (struct wait){.on = w,
 			     .want = want,

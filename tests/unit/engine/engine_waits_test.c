@@ -16,7 +16,7 @@ static void waits_main(void *arg)
 	static shared_u64 wide;
 	static uint32_t line[4] __attribute__((aligned(16)));
 	static int object;
-	struct wait w = wait_word(&word, WAIT_GE, 1), two[3];
+	struct wait w = wait_test_word(&word, WAIT_GE, 1), two[3];
 	const struct wait *list[3] = {&two[0], &two[1], &two[2]};
 	int index = -1;
 
@@ -32,14 +32,14 @@ static void waits_main(void *arg)
 	ck_assert_int_eq(os_wait(NULL, 0, &abort_word, NULL), ECANCELED);
 	/* the first true one of the array; masks; 64 bits; lines; objects */
 	shared_store_u64(&wide, 0xff00000000000000ull, SHARED_RELEASE);
-	two[0] = wait_word(&word, WAIT_NE, 1);
+	two[0] = wait_test_word(&word, WAIT_NE, 1);
 	two[1] = (struct wait){.on = &wide,
 			       .want = 0xf000000000000000ull,
 			       .mask = 0xf000000000000000ull,
 			       .kind = WAIT_EQ,
 			       .bytes = 8,
 			       .why = "wide"};
-	two[2] = wait_word(&word, WAIT_EQ, 1);
+	two[2] = wait_test_word(&word, WAIT_EQ, 1);
 	ck_assert_int_eq(os_wait(list, 3, NULL, &index), 0);
 	ck_assert_int_eq(index, 1);
 	line[1] = line[3] = 9;
@@ -70,7 +70,7 @@ static struct {
 static void wake_by_abort(void *arg)
 {
 	static shared_u32 never;
-	struct wait w = wait_word(&never, WAIT_EQ, 1);
+	struct wait w = wait_test_word(&never, WAIT_EQ, 1);
 
 	ck_assert_int_eq(os_wait_one(&w, &wakes.abort), ECANCELED);
 	wakes.woken++;
@@ -78,8 +78,8 @@ static void wake_by_abort(void *arg)
 
 static void wake_by_range(void *arg)
 {
-	struct wait w = wait_word((shared_u32 *)(void *)&wakes.range[(uintptr_t)arg * 4096],
-				  WAIT_EQ, 0x01010101);
+	struct wait w = wait_test_word((shared_u32 *)(void *)&wakes.range[(uintptr_t)arg * 4096],
+				       WAIT_EQ, 0x01010101);
 
 	ck_assert_int_eq(os_wait_one(&w, NULL), 0);
 	wakes.woken++;
@@ -211,7 +211,7 @@ struct turns {
 static void turns_sleeper(void *arg)
 {
 	struct turns *c = arg;
-	struct wait w = wait_word(&c->done, WAIT_EQ, 1);
+	struct wait w = wait_test_word(&c->done, WAIT_EQ, 1);
 
 	while (!shared_load_u32(&c->done, SHARED_ACQUIRE)) {
 		w.deadline_ns = os_now_ns() + c->ns;
@@ -256,7 +256,7 @@ END_TEST
  * communicator do. */
 static void program_waits(void *arg)
 {
-	struct wait w = wait_word(arg, WAIT_EQ, 1);
+	struct wait w = wait_test_word(arg, WAIT_EQ, 1);
 
 	(void)os_wait_one(&w, NULL);
 }
