@@ -86,7 +86,7 @@ static void program_draw_call(const struct program_plan *p, const struct program
 	bool ctas = sim_rng_below(rng, 2);
 	int n = 1 << sim_rng_below(rng, PROGRAM_CTAS);
 
-	c->ctas = ctas && p->options ? n : 0;
+	c->ctas = ctas && p->options && c->op != PROGRAM_MESSAGE ? n : 0;
 	if (c->op != PROGRAM_MESSAGE)
 		c->recv_stream = c->stream;
 }

@@ -147,28 +147,49 @@ static ncclResult_t program_message(struct program *g, const struct program_call
 			     (me + n - c->root) % n, g->comm[c->comm], g->stream[c->recv_stream]);
 }
 
+/* A collective with a number of channels of its own. */
+static ncclResult_t program_call_options(struct program *g, const struct program_call *c,
+					 const void *in, void *out)
+{
+	ncclComm_t comm = g->comm[c->comm];
+	cudaStream_t stream = g->stream[c->stream];
+	ncclCollConfig_t o = NCCL_COLLCONFIG_INITIALIZER;
+
+	o.minCTAs = o.maxCTAs = c->ctas;
+	switch (c->op) {
+	case PROGRAM_ALL_REDUCE:
+		return ncclAllReduceConfig(in, out, c->count, ncclUint32, ncclSum, comm, stream,
+					   &o);
+	case PROGRAM_BROADCAST:
+		return ncclBroadcastConfig(in, out, c->count, ncclUint32, c->root, comm, stream,
+					   &o);
+	case PROGRAM_ALL_GATHER:
+		return ncclAllGatherConfig(in, out, c->count, ncclUint32, comm, stream, &o);
+	case PROGRAM_REDUCE_SCATTER:
+	default:
+		return ncclReduceScatterConfig(in, out, c->count, ncclUint32, ncclSum, comm, stream,
+					       &o);
+	}
+}
+
 static ncclResult_t program_call(struct program *g, const struct program_call *c, size_t at)
 {
 	const void *in = g->mem + at;
 	void *out = g->mem + at + PROGRAM_WORDS / 2;
 	ncclComm_t comm = g->comm[c->comm];
 	cudaStream_t stream = g->stream[c->stream];
-	ncclCollConfig_t options = NCCL_COLLCONFIG_INITIALIZER;
-	const ncclCollConfig_t *config = c->ctas ? &options : NULL;
 
-	options.minCTAs = options.maxCTAs = c->ctas;
+	if (c->ctas)
+		return program_call_options(g, c, in, out);
 	switch (c->op) {
 	case PROGRAM_ALL_REDUCE:
-		return ncclAllReduceConfig(in, out, c->count, ncclUint32, ncclSum, comm, stream,
-					   config);
+		return ncclAllReduce(in, out, c->count, ncclUint32, ncclSum, comm, stream);
 	case PROGRAM_BROADCAST:
-		return ncclBroadcastConfig(in, out, c->count, ncclUint32, c->root, comm, stream,
-					   config);
+		return ncclBroadcast(in, out, c->count, ncclUint32, c->root, comm, stream);
 	case PROGRAM_ALL_GATHER:
-		return ncclAllGatherConfig(in, out, c->count, ncclUint32, comm, stream, config);
+		return ncclAllGather(in, out, c->count, ncclUint32, comm, stream);
 	case PROGRAM_REDUCE_SCATTER:
-		return ncclReduceScatterConfig(in, out, c->count, ncclUint32, ncclSum, comm, stream,
-					       config);
+		return ncclReduceScatter(in, out, c->count, ncclUint32, ncclSum, comm, stream);
 	case PROGRAM_MESSAGE:
 	default:
 		return program_message(g, c, at);

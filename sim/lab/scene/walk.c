@@ -207,16 +207,22 @@ static struct walk_comm *walk_draw_comm(struct walk *w)
 	return c;
 }
 
-/* One that the state allows. One that ends is drawn less often. */
+/* One that the state allows. Half of the draws are among those that lead to another state. One that
+ * ends is drawn less often. */
 static const struct walk_row *walk_draw_row(struct walk *w, const struct walk_comm *c, bool ends)
 {
+	bool moves = sim_rng_below(&w->s->drawn, 2) && !ends;
 	const struct walk_row *row = NULL;
 	uint64_t n = 0;
 
-	for (size_t i = 0; i < walk_nrows; i++)
-		if (walk_rows[i].allowed & 1u << c->state && walk_rows[i].ends == ends &&
-		    walk_fits(w, c, &walk_rows[i]) && sim_rng_below(&w->s->drawn, ++n) == 0)
-			row = &walk_rows[i];
+	for (size_t i = 0; i < walk_nrows; i++) {
+		const struct walk_row *r = &walk_rows[i];
+
+		if (r->allowed & 1u << c->state && r->ends == ends &&
+		    (!moves || r->next != WALK_STAYS) && walk_fits(w, c, r) &&
+		    sim_rng_below(&w->s->drawn, ++n) == 0)
+			row = r;
+	}
 	return row;
 }
 
