@@ -83,6 +83,7 @@ static const struct param_form world_param_forms[ARRAY_LEN(world_param_rows)] = 
 	FORM(DOPPEL_VERBS_CHECK, NULL, 0, world_form_is_rules,
 	     "a list of NAME, -NAME, NAME=off, NAME=warn or NAME=fail with rules of "
 	     "docs/verbs/sanitizer.md"),
+	FORM(DOPPEL_HOST_SHM, "host|process", 0, NULL, NULL),
 	FORM(DOPPEL_INTERFACES, NULL, 0, world_form_is_interfaces,
 	     "1 to 16 names of network interfaces, as docker0,eth0"),
 	FORM(DOPPEL_FABRIC, NULL, 0, world_form_is_name, "a name without '/'"),

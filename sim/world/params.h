@@ -25,6 +25,8 @@ X(DOPPEL_HCA_ORDER, "DOPPEL_HCA_ORDER", STRING, "acknowledge", 0, 0,            
 	"event that shows data of HCA doubles: acknowledge, completion (of a receive), or draw")   \
 X(DOPPEL_HCA_ROUTING, "DOPPEL_HCA_ROUTING", STRING, "fixed", 0, 0,                                 \
 	"adaptive: packets of a queue pair of the HCA doubles overtake each other; or draw")       \
+X(DOPPEL_HOST_SHM, "DOPPEL_HOST_SHM", STRING, "host", 0, 0,                                        \
+	"/dev/shm of the simulated hosts: one for the host, or one for each process (process)")    \
 X(DOPPEL_INTERFACES, "DOPPEL_INTERFACES", STRING, "eth0", 0, 0,                                    \
 	"network interfaces of each host in the order of the system, as docker0,eth0,ib0")         \
 X(DOPPEL_HOST, "DOPPEL_HOST", INT, "0", 0, 3,                                                      \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A host's /dev/shm. A segment has the same address in every process that maps it. It lives while
- * it has a name or a mapping.
+ * it has a name or a mapping. With DOPPEL_HOST_SHM=process each process has a /dev/shm of its own,
+ * as in a container.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 
 struct world_segment {
 	struct world_segment *next;
+	uint32_t mount; /* shm_mount */
 	char name[SHM_NAME_BYTES];
 	bool named;
 	uint32_t maps;
@@ -40,10 +42,20 @@ static struct world_host *shm_host(const struct world_proc *wp)
 	return &world->host[wp->proc->host];
 }
 
-static struct world_segment *shm_find(const struct world_host *h, const char *name)
+/* Returns 0 for the /dev/shm of the host, another number for one of the process. */
+static uint32_t shm_mount(const struct world_proc *wp)
 {
-	struct world_segment *s = h->segments;
-	while (s && !(s->named && strcmp(s->name, name) == 0))
+	bool apart = strcmp(param_str(PARAM_DOPPEL_HOST_SHM), "process") == 0;
+
+	return apart ? 1 + wp->proc->id : 0;
+}
+
+static struct world_segment *shm_find(const struct world_proc *wp, const char *name)
+{
+	const uint32_t mount = shm_mount(wp);
+	struct world_segment *s = shm_host(wp)->segments;
+
+	while (s && !(s->named && s->mount == mount && strcmp(s->name, name) == 0))
 		s = s->next;
 	return s;
 }
@@ -84,12 +96,13 @@ static int shm_map(struct world_proc *wp, struct world_segment *s, void **mem)
 static int shm_make(struct world_proc *wp, const char *name, size_t bytes, void **mem)
 {
 	struct world_host *h = shm_host(wp);
-	if (shm_find(h, name))
+	if (shm_find(wp, name))
 		return EEXIST;
 	struct world_segment *s = calloc(1, sizeof *s);
 	if (!s)
 		return ENOMEM;
 	s->bytes = bytes;
+	s->mount = shm_mount(wp);
 	s->mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (s->mem == MAP_FAILED) {
 		free(s);
@@ -110,7 +123,9 @@ static int shm_make(struct world_proc *wp, const char *name, size_t bytes, void 
 
 int world_shm_device(uint64_t *device)
 {
-	*device = 1 + (uint64_t)world_self()->proc->host;
+	const struct world_proc *wp = world_self();
+
+	*device = 1 + (uint64_t)wp->proc->host + ((uint64_t)shm_mount(wp) << 32);
 	return 0;
 }
 
@@ -143,7 +158,7 @@ int world_shm_open(const char *name, size_t bytes, void **mem, size_t *found)
 		return f.arg ? (int)f.arg : ENOMEM;
 	struct world_proc *wp = world_self();
 	world_lock(&world->shm_lock);
-	struct world_segment *s = shm_find(shm_host(wp), name);
+	struct world_segment *s = shm_find(wp, name);
 	*found = s ? s->bytes : 0;
 	rc = !s ? ENOENT : s->bytes != bytes ? EINVAL : shm_map(wp, s, mem);
 	world_unlock(&world->shm_lock);
@@ -158,12 +173,12 @@ int world_shm_unlink(const char *name)
 	int rc = shm_name_check(name);
 	if (rc)
 		return rc;
-	struct world_host *h = shm_host(world_self());
+	struct world_proc *wp = world_self();
 	world_lock(&world->shm_lock);
-	struct world_segment *s = shm_find(h, name);
+	struct world_segment *s = shm_find(wp, name);
 	if (s) {
 		s->named = false;
-		shm_settle(h, s);
+		shm_settle(shm_host(wp), s);
 	}
 	world_unlock(&world->shm_lock);
 	return s ? 0 : ENOENT;

@@ -6,9 +6,10 @@
  * collnet_plugin_memory.c the registered memory, collnet_plugin.c the tables of all versions.
  *
  * Its devices are those of the net plugin. Types are the integers, f32 and f64, and operations sum,
- * prod, max and min, except what COLL_TYPES excludes. Settings (plugin_host.h):
+ * prod, max and min, except what COLL_TYPES and COLL_OPS exclude. Settings (plugin_host.h):
  *
  *	COLL_TYPES   "int": integers only
+ *	COLL_OPS     "sum": sums only
  *	COLL_POLLS   fruitless tests of each second reduction; default 0. The others end earlier.
  *	COLL_FAULT   what goes wrong, at the member COLL_MEMBER; default: at all members
  *

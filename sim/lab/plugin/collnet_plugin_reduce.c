@@ -124,10 +124,11 @@ static const struct coll_type {
 
 ncclResult_t coll_reduce_support(ncclDataType_t type, ncclRedOp_t op, int *supported)
 {
-	const char *only = plug_setting("COLL_TYPES");
+	const char *only = plug_setting("COLL_TYPES"), *ops = plug_setting("COLL_OPS");
 
 	*supported = (unsigned)type < ncclNumTypes && coll_types[type].bytes && op < ncclAvg &&
-		     !(only && !strcmp(only, "int") && coll_types[type].is_float);
+		     !(only && !strcmp(only, "int") && coll_types[type].is_float) &&
+		     !(ops && !strcmp(ops, "sum") && op != ncclSum);
 	return coll_fault("support", -1) ? ncclInternalError : ncclSuccess;
 }
 

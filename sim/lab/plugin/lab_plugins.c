@@ -130,7 +130,8 @@ static void plugin_draw_net(uint64_t seed)
 	plugin_set("PLUG_PLACES", "%d", sim_rng_below(&rng, 4) != 0);
 }
 
-/* Sums of floats without rules for infinities and NaNs do not go with any numbers. */
+/* Sums of floats without rules for infinities and NaNs do not go with any numbers. Half of the
+ * networks only sum, as those of some switches do. */
 static void plugin_draw_collnet(uint64_t seed, bool any_numbers)
 {
 	static const char *const odd[] = {"late", "slow"};
@@ -138,13 +139,15 @@ static void plugin_draw_collnet(uint64_t seed, bool any_numbers)
 
 	sim_rng_seed(&rng, seed, "plugin.collnet");
 	uint64_t which = sim_rng_below(&rng, 4), polls = sim_rng_below(&rng, 8);
-	bool integers = sim_rng_below(&rng, 6) == 0;
+	bool integers = sim_rng_below(&rng, 6) == 0, sums = sim_rng_below(&rng, 2);
 
 	plugin_set("COLL_POLLS", "%u", (unsigned)polls);
 	if (which < ARRAY_LEN(odd))
 		plugin_set("COLL_FAULT", "%s", odd[which]);
 	if (integers || any_numbers)
 		plugin_set("COLL_TYPES", "int");
+	if (sums)
+		plugin_set("COLL_OPS", "sum");
 }
 
 const char *plug_pci_path(int dev)

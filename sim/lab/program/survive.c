@@ -383,9 +383,11 @@ static const char *survive_why(const struct lab_rank *it)
 }
 
 /* Ranks with settings that contradict each other: no init may succeed, and a rank reports the
- * contradiction. */
+ * contradiction. If all processes have the same settings, the algorithm cannot run: inits succeed,
+ * and a rank's first call is refused. */
 static void survive_judge_refusal(struct lab_run *run)
 {
+	const bool at_call = !run->config->env_odd;
 	bool refused = false;
 
 	for (int32_t r = 0; r < run->count; r++) {
@@ -395,19 +397,20 @@ static void survive_judge_refusal(struct lab_run *run)
 		bool late =
 			it->error == ncclTimeout && lab_has_env(run->config, "DOPPEL_TIMEOUT_MS");
 
-		refused |= usage;
+		refused |= usage && it->worked == at_call;
 		/* a rank that comes late does not begin its init */
-		if (!it->worked &&
+		if ((at_call || !it->worked) &&
 		    (!it->error_call || usage || late || it->error == ncclRemoteError))
 			continue;
-		lab_judge(it, SIM_ERROR, "error-class",
-			  "the init with contradicting settings gave \"%s\"",
+		lab_judge(it, SIM_ERROR, "error-class", "%s gave \"%s\"",
+			  at_call ? "a call of an algorithm that cannot run"
+				  : "the init with contradicting settings",
 			  ncclGetErrorString(it->error));
 	}
 	if (refused || run->judged != SIM_PASS)
 		return;
 	sim_note_failure(SIM_ERROR, "error-class", 0,
-			 "no rank reported that the settings contradict each other");
+			 "no rank reported that the settings contradict each other or cannot run");
 	run->judged = SIM_ERROR;
 }
 

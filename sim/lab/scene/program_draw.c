@@ -5,17 +5,22 @@
 #define PROGRAM_FEW   8    /* calls of most groups */
 #define PROGRAM_LEAST 100  /* calls of the others */
 #define PROGRAM_GROUP "lab.program_step"
+#define PROGRAM_APART 4 /* most calls of a group that a task makes for one of its ranks */
+#define PROGRAM_CTAS  5 /* up to 2^4 channels of a call */
 
 _Static_assert(PROGRAM_WORDS / 2 / PROGRAM_CALLS > 0, "each call has a word");
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 
-/* A split that is dropped waits in its parent: the first communicator is blocking then. */
+/* All communicators are non-blocking in one program of three. A split that is dropped waits in its
+ * parent: the first communicator is blocking then. */
 static void program_draw_comms(struct program_plan *p, struct sim_rng *rng)
 {
+	bool all = sim_rng_below(rng, 3) == 0;
+
 	p->comms = 1 + (int)sim_rng_below(rng, PROGRAM_COMMS);
 	for (int i = 0; i < PROGRAM_COMMS; i++)
-		p->nonblocking[i] = sim_rng_below(rng, 3) == 0;
+		p->nonblocking[i] = sim_rng_below(rng, 3) == 0 || all;
 	if (p->end == PROGRAM_DROPS_SPLIT)
 		p->nonblocking[0] = false;
 	p->grouped_inits = sim_rng_below(rng, 2);
@@ -36,7 +41,8 @@ void program_draw(struct program_plan *p, uint64_t seed, int32_t n)
 	p->culprit = (int32_t)sim_rng_below(&rng, (uint64_t)n);
 	p->steps = 4 + (int)sim_rng_below(&rng, PROGRAM_STEPS - 3);
 	p->end = (enum program_end)sim_rng_below(&rng, PROGRAM_ENDS);
-	p->driven = sim_rng_below(&rng, 3) == 0;
+	p->driven = sim_rng_below(&rng, 2) == 0;
+	p->options = sim_rng_below(&rng, 2) == 0;
 	bool fails = sim_rng_below(&rng, 3) == 0;
 	int fails_at = (int)sim_rng_below(&rng, (uint64_t)p->steps);
 
@@ -77,6 +83,10 @@ static void program_draw_call(const struct program_plan *p, const struct program
 	if (sim_rng_below(rng, 16) == 0)
 		c->count = 0;
 	c->salt = (uint32_t)sim_rng_below(rng, 1u << 30);
+	bool ctas = sim_rng_below(rng, 2);
+	int n = 1 << sim_rng_below(rng, PROGRAM_CTAS);
+
+	c->ctas = ctas && p->options && c->op != PROGRAM_MESSAGE ? n : 0;
 	if (c->op != PROGRAM_MESSAGE)
 		c->recv_stream = c->stream;
 }
@@ -155,6 +165,17 @@ static void program_draw_many(const struct program_plan *p, struct program_step 
 	}
 }
 
+/* True if no call of the step may wait for another rank: each communicator is non-blocking, and
+ * the least FIFO of works has room for the step. */
+static bool program_may_be_apart(const struct program_plan *p, const struct program_step *step)
+{
+	bool may = p->driven && step->n <= PROGRAM_APART;
+
+	for (int i = 0; i < step->n; i++)
+		may &= p->nonblocking[step->call[i].comm];
+	return may;
+}
+
 void program_draw_step(const struct program_plan *p, int k, struct program_step *step)
 {
 	struct sim_rng rng;
@@ -180,6 +201,9 @@ void program_draw_step(const struct program_plan *p, int k, struct program_step 
 	step->grouped = step->n > 1 || !single || p->driven || step->call[0].op == PROGRAM_MESSAGE;
 	program_draw_wrong(p, step, &rng);
 	program_draw_ends(step, &rng);
+	bool apart = sim_rng_below(&rng, 2);
+
+	step->apart = apart && program_may_be_apart(p, step);
 }
 
 /* ---- the model ------------------------------------------------------------------------------- */

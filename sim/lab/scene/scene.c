@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define SCENE_LOOK_NS 1000000ull
+#define SCENE_LOOKS   4000 /* for an error, at most about as many */
 
 /* The worlds that a scene belongs to. */
 enum {
@@ -221,12 +222,13 @@ bool scene_ring(struct scene *s, int k)
 
 void scene_learn(struct scene *s, int k, uint64_t most_ns, ncclResult_t want)
 {
-	uint64_t end_ns = os_now_ns() + most_ns;
+	const uint64_t end_ns = os_now_ns() + most_ns;
+	const uint64_t look_ns = MAX_OF(most_ns / SCENE_LOOKS, SCENE_LOOK_NS);
 	ncclResult_t async = ncclSuccess, rc = ncclSuccess;
 
 	ASSERT(want != ncclSuccess); /* an error is what it waits for */
 	do {
-		os_sleep_ns(SCENE_LOOK_NS);
+		os_sleep_ns(look_ns);
 		rc = ncclCommGetAsyncError(s->comm[k], &async);
 	} while (!rc && async == ncclSuccess && os_now_ns() < end_ns);
 	scene_judge(s, "ncclCommGetAsyncError", rc, ncclSuccess);

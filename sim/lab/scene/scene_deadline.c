@@ -11,7 +11,9 @@
 #include "sim/lab/scene/scene.h"
 
 #define DEADLINE_LAUNCHES 6
-#define DEADLINE_LONG     60 /* a call that is not the one which ends first, as many times */
+#define DEADLINE_LONG     60  /* a call that is not the one which ends first, as many times */
+#define DEADLINE_CALL_MS  100 /* shortest deadline of a call */
+#define DEADLINE_DOUBLES  7   /* the longest one: less than 2^7 times that */
 #define DEADLINE_CALL_NS  1500000000ull /* turns of the ranks, and requests to all processes */
 #define DEADLINE_ROOT_NS  1000000000ull /* ranks try to reach a root that has ended */
 
@@ -79,11 +81,20 @@ static ncclResult_t deadline_call(struct scene *s, int ms)
 				   s->stream[0], &config);
 }
 
+/* Deadlines of all sizes: as many from 0.2 to 0.4 s as from 6.4 to 12.8 s. */
+static int deadline_draw_ms(struct scene *s)
+{
+	uint64_t least = (uint64_t)DEADLINE_CALL_MS << sim_rng_below(&s->drawn, DEADLINE_DOUBLES);
+
+	return (int)(least + sim_rng_below(&s->drawn, least));
+}
+
 /* One group of two calls. The culprit comes when the shorter time is over, and the longer one is
- * not. */
+ * not. No call ends before its time. */
 void scene_shortest_deadline(struct scene *s)
 {
-	int ms = (int)(100 + sim_rng_below(&s->drawn, 400));
+	int ms = deadline_draw_ms(s);
+	uint64_t start_ns;
 	ncclResult_t rc, one, two;
 
 	ASSERT(s->n > 1); /* the culprit is late for others */
@@ -94,6 +105,7 @@ void scene_shortest_deadline(struct scene *s)
 		scene_learn(s, 0, 0, ncclTimeout);
 		scene_judge(s, "ncclAllReduce", deadline_call(s, ms), ncclTimeout);
 	} else {
+		start_ns = os_now_ns();
 		rc = ncclGroupStart();
 		one = deadline_call(s, ms);
 		two = deadline_call(s, DEADLINE_LONG * ms);
@@ -102,6 +114,8 @@ void scene_shortest_deadline(struct scene *s)
 		lab_call(s->me, NULL);
 		scene_judge(s, "ncclGroupEnd", one ? one : two ? two : rc, ncclSuccess);
 		scene_learn(s, 0, deadline_bound_ns((uint64_t)ms), ncclTimeout);
+		if (os_now_ns() - start_ns < (uint64_t)ms * 1000000)
+			scene_report(s, "ncclGroupEnd", "has timed out before the deadline");
 	}
 	if (lab_barrier(s->me))
 		scene_abort(s, 0);

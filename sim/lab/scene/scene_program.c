@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define PROGRAM_POLL_NS 1000000ull
 #define PROGRAM_POWERS  22 /* a stream or a rank is busy up to 2^22 ns, 4 ms */
@@ -146,6 +147,31 @@ static ncclResult_t program_message(struct program *g, const struct program_call
 			     (me + n - c->root) % n, g->comm[c->comm], g->stream[c->recv_stream]);
 }
 
+/* A collective with a number of channels of its own. */
+static ncclResult_t program_call_options(struct program *g, const struct program_call *c,
+					 const void *in, void *out)
+{
+	ncclComm_t comm = g->comm[c->comm];
+	cudaStream_t stream = g->stream[c->stream];
+	ncclCollConfig_t o = NCCL_COLLCONFIG_INITIALIZER;
+
+	o.minCTAs = o.maxCTAs = c->ctas;
+	switch (c->op) {
+	case PROGRAM_ALL_REDUCE:
+		return ncclAllReduceConfig(in, out, c->count, ncclUint32, ncclSum, comm, stream,
+					   &o);
+	case PROGRAM_BROADCAST:
+		return ncclBroadcastConfig(in, out, c->count, ncclUint32, c->root, comm, stream,
+					   &o);
+	case PROGRAM_ALL_GATHER:
+		return ncclAllGatherConfig(in, out, c->count, ncclUint32, comm, stream, &o);
+	case PROGRAM_REDUCE_SCATTER:
+	default:
+		return ncclReduceScatterConfig(in, out, c->count, ncclUint32, ncclSum, comm, stream,
+					       &o);
+	}
+}
+
 static ncclResult_t program_call(struct program *g, const struct program_call *c, size_t at)
 {
 	const void *in = g->mem + at;
@@ -153,6 +179,8 @@ static ncclResult_t program_call(struct program *g, const struct program_call *c
 	ncclComm_t comm = g->comm[c->comm];
 	cudaStream_t stream = g->stream[c->stream];
 
+	if (c->ctas)
+		return program_call_options(g, c, in, out);
 	switch (c->op) {
 	case PROGRAM_ALL_REDUCE:
 		return ncclAllReduce(in, out, c->count, ncclUint32, ncclSum, comm, stream);
@@ -237,15 +265,13 @@ static bool program_group_end(struct program *g)
 	return rc == refused[step->wrong];
 }
 
-static bool program_calls(struct program *g, int k)
+/* The calls of some ranks, which one task makes. */
+static bool program_group(struct program *g, struct program *const *of, int ranks, int k)
 {
 	const struct program_step *step = &g->step;
-	struct program *of[LAB_MAX_DEVICES];
-	int ranks = program_team(g, of), calls = step->n + 1, n = ranks * calls;
-	bool ok = of[0] == g;
+	int calls = step->n + 1, n = ranks * calls;
+	bool ok = true;
 
-	if (!ok) /* another task makes the calls */
-		return true;
 	if (step->grouped)
 		ok = program_judge(g, "ncclGroupStart", ncclGroupStart(), false);
 	for (int i = 0; i < n && ok; i++)
@@ -253,6 +279,19 @@ static bool program_calls(struct program *g, int k)
 				       : program_one(of[i % ranks], step, k, i / ranks);
 	if (step->grouped)
 		ok = program_group_end(g) && ok;
+	return ok;
+}
+
+static bool program_calls(struct program *g, int k)
+{
+	struct program *of[LAB_MAX_DEVICES];
+	int ranks = program_team(g, of), each = g->step.apart ? 1 : ranks;
+	bool ok = true;
+
+	if (of[0] != g) /* another task makes the calls */
+		return true;
+	for (int i = 0; i < ranks && ok; i += each)
+		ok = program_group(g, of + i, each, k);
 	return scene_cuda(g->s, cudaSetDevice(g->s->me->device), "cudaSetDevice") && ok;
 }
 
@@ -286,7 +325,8 @@ static bool program_step(struct program *g, int k)
 	program_draw_step(&g->plan, k, &g->step);
 	if (sim_rng_below(&g->s->own, 4) == 0)
 		os_sleep_ns(program_draw_ns(g));
-	bool ok = program_bring(g, k) && program_meets(g);
+	/* no group of one rank waits until works of earlier steps are consumed */
+	bool ok = (!step->apart || program_sync(g)) && program_bring(g, k) && program_meets(g);
 
 	if (ok && (step->only < 0 || step->only == me->rank))
 		ok = program_calls(g, k);
@@ -332,6 +372,15 @@ static bool program_check(struct program *g)
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
+/* A call may have at most the channels of its communicator, which settings limit. */
+static bool program_may_have_options(const struct program *g)
+{
+	const struct lab_config *c = g->s->me->run->config;
+
+	return !lab_has_env(c, "NCCL_MAX_CTAS") && !lab_has_env(c, "NCCL_MAX_NCHANNELS") &&
+	       !(c->env_odd && strstr(c->env_odd, "_CTAS="));
+}
+
 static bool program_alloc(struct program *g)
 {
 	size_t total;
@@ -372,6 +421,7 @@ void scene_program(struct scene *s)
 	}
 	g->s = s;
 	program_draw(&g->plan, sim_rng_u64(&s->drawn), s->n);
+	g->plan.options &= program_may_have_options(g);
 	ok = program_alloc(g) && lab_barrier(s->me) && program_make(g);
 	for (int k = 0; k < g->plan.steps && ok; k++)
 		ok = (k != g->plan.fails_at || program_init_fails(g)) && program_step(g, k);

@@ -36,6 +36,7 @@ struct program_call {
 	int recv_stream; /* of the second half of a message */
 	int from, to;    /* the streams that bring the input and take the result */
 	int32_t root;    /* in the communicator; or the distance of a message */
+	int ctas;        /* channels of a collective, by its options; 0: without options */
 	size_t count;
 	uint32_t salt;
 };
@@ -49,6 +50,7 @@ enum program_wrong {
 struct program_step {
 	int n; /* calls */
 	bool grouped, many, syncs, ranks_first;
+	bool apart; /* the task of a process makes a group for each of its ranks */
 	enum program_wrong wrong;
 	int wrong_at, wrong_comm; /* before this call; the communicator of a late one */
 	int32_t only;             /* one rank alone has a group that is refused; -1: each has */
@@ -72,6 +74,7 @@ struct program_plan {
 	bool grouped_inits;
 	bool split;   /* the last communicator is one of the first's ranks in reverse order */
 	bool driven;  /* one task of a process makes the calls of all its ranks */
+	bool options; /* half of the collectives have a number of channels of their own */
 	int fails_at; /* before this step a rank's group of inits is refused; -1: no such group */
 	enum program_end end;
 	/* of two communicators that fail: that which the others call first, that which is

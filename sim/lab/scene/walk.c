@@ -73,6 +73,26 @@ static void walk_query(struct walk *w, const struct walk_comm *c)
 	walk_memory_check(w, c);
 }
 
+/* One that the state does not allow. Half of the draws take one that the state before allowed: it
+ * shows a state that was not entered. NULL: none fits. */
+static const struct walk_row *walk_draw_refused(struct walk *w, const struct walk_comm *c)
+{
+	bool left = sim_rng_below(&w->s->own, 2);
+	const struct walk_row *row = NULL;
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < walk_nrows; i++) {
+		uint32_t allowed = walk_rows[i].allowed;
+
+		if (allowed & 1u << c->state || (walk_rows[i].makes && c->n < 2) ||
+		    (left && !(allowed & 1u << c->before)))
+			continue;
+		if (sim_rng_below(&w->s->own, ++n) == 0)
+			row = &walk_rows[i];
+	}
+	return row;
+}
+
 /* Each rank makes calls that the state does not allow, and has no other one in them. */
 static void walk_refused(struct walk *w, struct walk_comm *c)
 {
@@ -82,10 +102,10 @@ static void walk_refused(struct walk *w, struct walk_comm *c)
 	w->out = (c->index + 1) % c->n; /* this rank makes the call */
 	w->child = &none;
 	for (uint64_t i = 0; i < calls; i++) {
-		const struct walk_row *row = &walk_rows[sim_rng_below(&w->s->own, walk_nrows)];
+		const struct walk_row *row = walk_draw_refused(w, c);
 		bool grouped = sim_rng_below(&w->s->own, 4) == 0;
 
-		if (row->allowed & 1u << c->state || (row->makes && c->n < 2))
+		if (!row)
 			continue;
 		scene_judge(w->s, row->call, walk_call(w, c, row, grouped, true), ncclInvalidUsage);
 		if (none.comm)
@@ -158,8 +178,10 @@ static bool walk_step(struct walk *w, struct walk_comm *c, const struct walk_row
 		rc = walk_make(w, c, row, grouped);
 	if (rc)
 		return false;
-	if (row->next != WALK_STAYS)
+	if (row->next != WALK_STAYS && row->next != c->state) {
+		c->before = c->state;
 		c->state = row->next;
+	}
 	if (row->ends)
 		c->comm = NULL;
 	if (row->next == WALK_SUSPENDED && !walk_suspended(w, c, before))
@@ -185,16 +207,22 @@ static struct walk_comm *walk_draw_comm(struct walk *w)
 	return c;
 }
 
-/* One that the state allows. One that ends is drawn less often. */
+/* One that the state allows. Half of the draws are among those that lead to another state. One that
+ * ends is drawn less often. */
 static const struct walk_row *walk_draw_row(struct walk *w, const struct walk_comm *c, bool ends)
 {
+	bool moves = sim_rng_below(&w->s->drawn, 2) && !ends;
 	const struct walk_row *row = NULL;
 	uint64_t n = 0;
 
-	for (size_t i = 0; i < walk_nrows; i++)
-		if (walk_rows[i].allowed & 1u << c->state && walk_rows[i].ends == ends &&
-		    walk_fits(w, c, &walk_rows[i]) && sim_rng_below(&w->s->drawn, ++n) == 0)
-			row = &walk_rows[i];
+	for (size_t i = 0; i < walk_nrows; i++) {
+		const struct walk_row *r = &walk_rows[i];
+
+		if (r->allowed & 1u << c->state && r->ends == ends &&
+		    (!moves || r->next != WALK_STAYS) && walk_fits(w, c, r) &&
+		    sim_rng_below(&w->s->drawn, ++n) == 0)
+			row = r;
+	}
 	return row;
 }
 

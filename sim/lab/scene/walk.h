@@ -24,8 +24,8 @@ enum {
 enum walk_state { WALK_STAYS, WALK_READY, WALK_SUSPENDED, WALK_REVOKED, WALK_FINALIZED, WALK_OVER };
 
 struct walk_comm {
-	ncclComm_t comm; /* NULL: this rank is no member, or it is over */
-	enum walk_state state;
+	ncclComm_t comm;               /* NULL: this rank is no member, or it is over */
+	enum walk_state state, before; /* before: WALK_STAYS at first */
 	bool known;                    /* every rank has the same members in its model */
 	int32_t member[WALK_RANKS], n; /* the run's ranks, in the order of this communicator's */
 	int32_t index;                 /* of this rank; -1: it is no member */

@@ -230,6 +230,30 @@ static void swarm_stall(struct scenario *s, uint64_t seed, uint32_t ranks)
 	swarm_env(s, "DOPPEL_TIMEOUT_MS=%u", ms);
 }
 
+/* A launch fails after the first ones of a group, in one of 24 of the side worlds in which a call
+ * fails: a small FIFO of works cuts the group into several launches. */
+static bool swarm_launch_fails(struct scenario *s, uint64_t seed, uint32_t ranks)
+{
+	struct lab_config *c = &s->lab;
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.launch_fails");
+	bool drawn = sim_rng_below(&rng, 24) == 0;
+	unsigned rank = (unsigned)sim_rng_below(&rng, ranks);
+	unsigned nth = 1 + (unsigned)sim_rng_below(&rng, 6);
+	uint32_t calls = 60 + (uint32_t)sim_rng_below(&rng, 60);
+
+	if (!drawn || c->gpu_sms)
+		return false;
+	c->group = calls;
+	c->bytes_min = c->bytes_max = MAX_OF(c->bytes_min, 16 * (uint64_t)calls);
+	c->comms = c->mixed = 0;
+	swarm_env(s, "NCCL_WORK_ARGS_BYTES=0");
+	swarm_env(s, "NCCL_WORK_FIFO_BYTES=4096");
+	snprintf(s->plan, sizeof s->plan, "cuda.launch_ex rank=%u nth=%u fail\n", rank, nth);
+	return true;
+}
+
 void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults)
 {
 	uint32_t ranks = lab_ranks(&s->lab, NULL);
@@ -249,7 +273,7 @@ void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults
 	if (faults == SCENARIO_FAULTS_NONE)
 		return;
 	if (faults == SCENARIO_FAULTS_CALL) {
-		if (swarm_side_kind(seed) == SIDE_CALL)
+		if (swarm_side_kind(seed) == SIDE_CALL && !swarm_launch_fails(s, seed, ranks))
 			swarm_take_plan(s, sim_fault_draw_caller(seed, s->lab.hosts, ranks));
 		if (swarm_side_kind(seed) == SIDE_SCENES)
 			swarm_stall(s, seed, ranks);

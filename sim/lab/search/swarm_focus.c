@@ -20,6 +20,7 @@ struct focus {
 	struct scenario *s;
 	struct sim_rng rng;
 	uint64_t holds; /* bytes in the slots of a connection; 0: few bytes */
+	bool partly;    /* blocks that fill a slot in part, up to two slots */
 	uint32_t rows;  /* sizes in a row, larger each time */
 };
 
@@ -96,7 +97,7 @@ static void focus_slots(struct focus *f, enum focus_proto proto)
 	f->holds = proto == FOCUS_LL ? bytes / 2 : bytes;
 }
 
-/* The rank's buffer, from full slots on. */
+/* The rank's buffer, from full slots on, or up to two slots of eight. */
 static void focus_size(struct focus *f)
 {
 	struct lab_config *c = &f->s->lab;
@@ -106,6 +107,9 @@ static void focus_size(struct focus *f)
 			(lab_ranks(c, NULL) * runs * f->rows * (c->in_place + c->out_of_place));
 	uint64_t few = focus_below(f, FOCUS_FEW << focus_below(f, 5));
 	uint64_t bytes = f->holds ? f->holds + focus_below(f, f->holds * (FOCUS_FILLS - 1)) : few;
+
+	if (f->partly)
+		bytes = focus_below(f, f->holds / 4);
 
 	c->bytes_min = c->bytes_max = MIN_OF(bytes, most);
 	c->bytes_step = 1;
@@ -207,7 +211,8 @@ static bool focus_pat_hosts(struct focus *f)
 	return true;
 }
 
-/* Blocks of a few warps: each thread of one waits for data or for the credit of several levels. */
+/* Blocks of a few warps: each thread of one waits for data or for the credit of several levels. In
+ * half of the seeds the blocks of several ranks share a slot. */
 static void focus_pat(struct focus *f)
 {
 	static const char *const names[] = {"all_gather", "reduce_scatter"};
@@ -224,6 +229,7 @@ static void focus_pat(struct focus *f)
 		swarm_env(f->s, "NCCL_BUFFSIZE=8192");
 	}
 	f->holds *= lab_ranks(&f->s->lab, NULL); /* each rank's block fills its slots */
+	f->partly = focus_below(f, 2);
 	if (focus_below(f, 4))
 		swarm_env(f->s, "NCCL_NTHREADS=%u", 32 * (unsigned)focus_from(f, 1, 4));
 }
@@ -264,7 +270,7 @@ static void focus_registered(struct focus *f)
 	 * own, while others still end what they have of them */
 	swarm_env(f->s, "NCCL_BUFFSIZE=8192");
 	swarm_env(f->s, "NCCL_CUMEM_ENABLE=1");
-	focus_channels(f, 1);
+	focus_channels(f, focus_from(f, 1, 4)); /* parts of a message begin at any of them */
 	f->holds = 8192ull * c->gpus;
 	f->rows = 5;
 	c->local_register = LAB_REGISTER_RENEW;

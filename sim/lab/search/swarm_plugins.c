@@ -16,9 +16,11 @@ void scenario_take_plugins(struct scenario *s, uint32_t plugins)
 
 	if (!swarm_net_fits(s))
 		plugins &= ~net;
-	/* the model may take it, and the tuner does now and then */
+	/* the model may take it, sooner than a ring in SIMPLE; the tuner does now and then */
 	if (plugins & LAB_PLUGIN_COLLNET && !swarm_is_set(s, "NCCL_ALGO="))
 		swarm_env(s, "NCCL_ALGO=allreduce:CollNetChain,Ring");
+	if (plugins & LAB_PLUGIN_COLLNET && !swarm_is_set(s, "NCCL_PROTO="))
+		swarm_env(s, "NCCL_PROTO=Simple");
 	if (plugins & net && swarm_is_set(s, "NCCL_NET="))
 		swarm_env(s, "NCCL_NET=lab");
 	/* no init ends there: nothing loads a plugin in each rank */

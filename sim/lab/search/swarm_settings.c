@@ -43,6 +43,8 @@ static const struct setting setting_rows[] = {
 	{"NCCL_P2P_DIRECT_DISABLE", "1", 4, SETTING_ONE_PROCESS, NULL, NULL},
 	{"NCCL_CUMEM_ENABLE", "0", 3, 0, NULL, "NCCL_CUMEM_ENABLE="},
 	{"NCCL_CUMEM_HOST_ENABLE", "1", 3, 0, NULL, "NCCL_SHM_DISABLE="},
+	/* processes of a host that share no /dev/shm, as in containers */
+	{"DOPPEL_HOST_SHM", "process", 12, 0, NULL, "NCCL_SHM_DISABLE="},
 	/* messages over the network: their channels, and the relays that they leave a host by */
 	{"NCCL_NCHANNELS_PER_NET_PEER", "1|2|3|4|5|6|7|8", 4, SETTING_HOSTS | SETTING_MESSAGES,
 	 NULL, "NCCL_NCHANNELS_PER_NET_PEER="},
@@ -271,6 +273,37 @@ static bool setting_pair_fits(const struct scenario *s, const struct setting_pai
 	       (s->lab.hosts > 1 && !swarm_has_sockets(s) && !swarm_is_set(s, "DOPPEL_HCA_LINK"));
 }
 
+/* An algorithm that the ranks cannot run is the only one for the collective, in one of four worlds
+ * of contradictions: the inits succeed, and each rank's call is refused. */
+static bool swarm_cannot_run(struct scenario *s, uint64_t seed)
+{
+	static const char *const algorithms[] = {"Doubling", "Doubling", "OneShot", "CollNetChain"};
+	struct lab_config *c = &s->lab;
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.cannot_run");
+	bool drawn = sim_rng_below(&rng, 4) == 0;
+	const char *name = algorithms[sim_rng_below(&rng, ARRAY_LEN(algorithms))];
+	uint32_t ranks = lab_ranks(c, NULL);
+	bool power = !(ranks & (ranks - 1));
+
+	if (!drawn || ranks < 2 || (power && name[0] == 'D') || (c->hosts == 1 && name[0] == 'O'))
+		return false;
+	c->collective = lab_collective_find("all_reduce", strlen("all_reduce"));
+	c->bytes_min = MAX_OF(c->bytes_min, 64ull); /* a call without elements runs nothing */
+	c->bytes_max = MAX_OF(c->bytes_max, c->bytes_min);
+	c->root = 0;
+	c->before = NULL;
+	c->scenes = c->mixed = c->refused = c->queries = c->ras = c->suspends = 0;
+	c->options = c->children = c->nonblocking = false;
+	c->graph_launches = 0;
+	s->env_odd[0] = '\0';
+	swarm_env(s, "NCCL_ALGO=Ring;allreduce:%s", name);
+	swarm_env(s, "NCCL_PROTO=^LL128");
+	s->expect = SCENARIO_EXPECT_REFUSED;
+	return true;
+}
+
 /* Settings that contradict each other, one seed in 20 of those without faults, and side worlds
  * of that kind: every init must fail, and a rank must report the contradiction. */
 void swarm_contradiction(struct scenario *s, uint64_t seed, bool always)
@@ -284,12 +317,17 @@ void swarm_contradiction(struct scenario *s, uint64_t seed, bool always)
 		&setting_pairs[sim_rng_below(&rng, ARRAY_LEN(setting_pairs))];
 
 	if (!drawn || s->plan[0] || !setting_has_processes(s) || swarm_is_set(s, "NCCL_COMM_ID") ||
-	    swarm_is_set(s, "NCCL_COMM_BLOCKING=0") || !setting_pair_fits(s, p))
+	    swarm_is_set(s, "NCCL_COMM_BLOCKING=0"))
 		return;
-	ASSERT(strcmp(p->one, p->other) != 0);
-	swarm_env(s, "%s=%s", p->name, swapped ? p->other : p->one);
-	snprintf(s->env_odd, sizeof s->env_odd, "%s=%s", p->name, swapped ? p->one : p->other);
-	s->expect = SCENARIO_EXPECT_REFUSED;
+	if (!swarm_cannot_run(s, seed)) {
+		if (!setting_pair_fits(s, p))
+			return;
+		ASSERT(strcmp(p->one, p->other) != 0);
+		swarm_env(s, "%s=%s", p->name, swapped ? p->other : p->one);
+		snprintf(s->env_odd, sizeof s->env_odd, "%s=%s", p->name,
+			 swapped ? p->one : p->other);
+		s->expect = SCENARIO_EXPECT_REFUSED;
+	}
 	c->nonblocking = false; /* its init is waited for until another rank fails */
 	c->comms = 0;           /* an init that is never called is reported to no root */
 	c->init_fails = c->transient = c->idle = 0;

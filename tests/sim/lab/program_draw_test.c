@@ -14,7 +14,7 @@
 
 struct drawn {
 	uint32_t ops, ends, wrong, comms, froms;
-	uint32_t large, small, driven, fails, only, empty, self;
+	uint32_t large, small, driven, fails, only, empty, self, apart, ctas;
 };
 
 static void draw_check_call(const struct program_plan *p, const struct program_step *step,
@@ -31,6 +31,9 @@ static void draw_check_call(const struct program_plan *p, const struct program_s
 	d->froms |= 1u << c->from;
 	d->empty += !c->count;
 	d->self += c->op == PROGRAM_MESSAGE && !c->root;
+	ck_assert(!c->ctas || (p->options && c->op != PROGRAM_MESSAGE));
+	ck_assert(!step->apart || p->nonblocking[c->comm]);
+	d->ctas += c->ctas > 0;
 }
 
 /* A stream that brings an input is one of the group's on that communicator, or is ordered with one
@@ -64,6 +67,8 @@ static void draw_check(const struct program_plan *p, int k, struct drawn *d)
 	d->small += step.n == 1;
 	d->wrong |= 1u << step.wrong;
 	d->only += step.only >= 0;
+	ck_assert(!step.apart || (p->driven && step.n <= 4));
+	d->apart += step.apart;
 	for (int i = 0; i < step.n; i++) {
 		draw_check_call(p, &step, &step.call[i], d);
 		draw_check_order(&step, &step.call[i]);
@@ -93,6 +98,7 @@ START_TEST(all_kinds_of_steps_are_drawn_and_fit)
 	ck_assert_uint_eq(d.comms, 14);
 	ck_assert_uint_eq(d.froms, (1u << PROGRAM_STREAMS) - 1);
 	ck_assert(d.large && d.small && d.driven && d.fails && d.only && d.empty && d.self);
+	ck_assert(d.apart && d.ctas);
 }
 END_TEST
 

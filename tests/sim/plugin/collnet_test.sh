@@ -109,6 +109,9 @@ unset PLUG_PCI
 run 'half' 0 "$newest" "${small[@]}" -d half
 COLL_TYPES=int run 'integers only' 2 "$newest" "${small[@]}" "${chain[@]}"
 logged 'integers only' 'expected several hosts, a net plugin with a collective network that reduces the type'
+COLL_OPS=sum run 'sums only' 2 "$newest" "${small[@]}" "${chain[@]}" -o max
+logged 'sums only' 'expected several hosts, a net plugin with a collective network that reduces the type'
+COLL_OPS=sum run 'sums' 0 "$newest" "${small[@]}" "${chain[@]}" -o sum
 COLL_TYPES=int run 'integers' 0 "$newest" "${small[@]}" "${chain[@]}" -d int32
 
 # ---- off, thresholds, and ranks that differ
