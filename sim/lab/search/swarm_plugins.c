@@ -14,6 +14,9 @@ void scenario_take_plugins(struct scenario *s, uint32_t plugins)
 {
 	const uint32_t net = LAB_PLUGIN_NET | LAB_PLUGIN_COLLNET;
 
+	/* a refused init or call leaves no plugin that each rank has loaded */
+	if (s->expect == SCENARIO_EXPECT_REFUSED)
+		return;
 	if (!swarm_net_fits(s))
 		plugins &= ~net;
 	/* the model may take it, sooner than a ring in SIMPLE; the tuner does now and then */
@@ -23,9 +26,7 @@ void scenario_take_plugins(struct scenario *s, uint32_t plugins)
 		swarm_env(s, "NCCL_PROTO=Simple");
 	if (plugins & net && swarm_is_set(s, "NCCL_NET="))
 		swarm_env(s, "NCCL_NET=lab");
-	/* no init ends there: nothing loads a plugin in each rank */
-	if (s->expect != SCENARIO_EXPECT_REFUSED)
-		s->lab.plugins |= plugins;
+	s->lab.plugins |= plugins;
 }
 
 /* A program that does one thing at a time has no call but the run's own that meets the failure. The

@@ -220,7 +220,7 @@ void swarm_windows(struct scenario *s, uint64_t seed)
 	all = all && direct && s->lab.hosts == 1;
 	if (all || (drawn && direct && s->lab.local_register))
 		s->lab.local_register = LAB_REGISTER_WINDOW;
-	if (all && swarm_is_set(s, "NCCL_ALGO="))
+	if (all && swarm_is_set(s, "NCCL_ALGO=") && s->expect != SCENARIO_EXPECT_REFUSED)
 		swarm_env(s, "NCCL_ALGO=Symmetric,Ring");
 }
 
