@@ -188,10 +188,10 @@ static bool lab_rank_collective(struct lab_rank *me, const struct lab_row *row, 
 				uint32_t aggregate)
 {
 	void *graph;
-	bool ok = lab_rank_capture(me, row, times, aggregate, &graph) &&
+	bool ok = lab_rank_capture(me, row, times, aggregate, &graph) && lab_rank_bring(me, row) &&
 		  (graph ? lab_graph_launch(me, graph, 1)
 			 : lab_rank_enqueue(me, row, times, aggregate)) &&
-		  lab_transients(me) && lab_rank_sync(me);
+		  lab_rank_spend(me, row) && lab_transients(me) && lab_rank_sync(me);
 
 	lab_graph_free(graph);
 	return ok;
@@ -220,9 +220,11 @@ static bool lab_rank_timed_series(struct lab_rank *me, const struct lab_row *row
 {
 	float ms = 0;
 
-	if (!lab_rank_check_cuda(me, cudaEventRecord(me->start, me->stream), "cudaEventRecord") ||
+	if (!lab_rank_bring(me, row) ||
+	    !lab_rank_check_cuda(me, cudaEventRecord(me->start, me->stream), "cudaEventRecord") ||
 	    !lab_rank_timed_calls(me, row, graph, launches) ||
-	    !lab_rank_check_cuda(me, cudaEventRecord(me->end, me->stream), "cudaEventRecord"))
+	    !lab_rank_check_cuda(me, cudaEventRecord(me->end, me->stream), "cudaEventRecord") ||
+	    !lab_rank_spend(me, row))
 		return false;
 	if (me->queries < RANK_QUERIES)
 		lab_queries_of_run(me);
@@ -397,5 +399,5 @@ bool lab_rank_hurry(struct lab_rank *me, struct lab_row *row)
 		lab_row_reduce(row, me->run->expect);
 	/* the row before may be of another type, and so of another size */
 	return (row->in_place || lab_rank_recv_prepare(me, row)) && lab_rank_fill(me, row) &&
-	       lab_barrier(me) && lab_rank_enqueue(me, row, 1, 1);
+	       lab_barrier(me) && lab_rank_bring(me, row) && lab_rank_enqueue(me, row, 1, 1);
 }
