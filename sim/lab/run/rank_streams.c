@@ -9,9 +9,9 @@
  * result out after it. A call that runs in another stream, or does not wait for its own, finds no
  * input, or its result is taken too early.
  *
- * Other ranks access the memory of windows. A rank with windows and one stream therefore copies the
- * input in before each series, in the stream, and overwrites it after the series (rank_check.c). A
- * program on windows that begins before its peers, or ends before them, has a wrong result.
+ * Other ranks access the memory of windows. A rank with windows therefore copies the input in
+ * before each series, in the stream, and overwrites it after one that is not timed (rank_check.c).
+ * A program on windows that begins before its peers, or ends before them, has a wrong result.
  */
 #include <cuda_runtime_api.h>
 
