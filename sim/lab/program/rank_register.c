@@ -17,17 +17,12 @@
 
 #define REGISTERED_PLACES 3 /* of a window's buffer in its memory */
 
-static bool registered_has_windows(const struct lab_rank *me)
-{
-	return me->run->config->local_register == LAB_REGISTER_WINDOW;
-}
-
 /* Bytes in front of a buffer in its memory. */
 static size_t registered_before(const struct lab_rank *me)
 {
 	const uint64_t place = (me->run->config->sim.seed + (uint64_t)me->rank) % REGISTERED_PLACES;
 
-	return registered_has_windows(me) ? place * NCCL_WIN_REQUIRED_ALIGNMENT : 0;
+	return lab_has_windows(me->run->config) ? place * NCCL_WIN_REQUIRED_ALIGNMENT : 0;
 }
 
 bool lab_buffer_alloc(struct lab_rank *me, uint8_t **mem, size_t bytes)
@@ -270,8 +265,8 @@ bool lab_register(struct lab_rank *me)
 	static const struct lab_drive plain = {.fn = registered_drive_register,
 					       .name = "ncclCommRegister"};
 
-	return registered_call(me, registered_has_windows(me) ? &windows : &plain) &&
-	       (!registered_has_windows(me) || registered_check_windows(me));
+	return registered_call(me, lab_has_windows(me->run->config) ? &windows : &plain) &&
+	       (!lab_has_windows(me->run->config) || registered_check_windows(me));
 }
 
 bool lab_deregisters_late(const struct lab_rank *me)
@@ -292,7 +287,7 @@ ncclResult_t lab_deregister_late(struct lab_rank *me, ncclComm_t comm)
 		i++;
 		ASSERT(i < lab_comms(me->run->config)); /* it is one of the rank's */
 	}
-	if (registered_has_windows(me))
+	if (lab_has_windows(me->run->config))
 		return registered_end_windows(me, comm, i);
 	r = ncclCommDeregister(comm, me->registered[i][0]);
 	return r ? r : ncclCommDeregister(comm, me->registered[i][1]);
@@ -305,7 +300,7 @@ bool lab_deregister(struct lab_rank *me)
 	static const struct lab_drive plain = {.fn = registered_drive_deregister,
 					       .name = "ncclCommDeregister"};
 
-	return registered_call(me, registered_has_windows(me) ? &windows : &plain);
+	return registered_call(me, lab_has_windows(me->run->config) ? &windows : &plain);
 }
 
 bool lab_register_renew(struct lab_rank *me)

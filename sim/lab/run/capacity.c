@@ -62,13 +62,13 @@ uint64_t lab_send_bytes(const struct lab_config *c)
 }
 
 #ifdef DOPPEL_FAKECUDA
-/* Each rank has a receive buffer, a send buffer if it is used, and two more beside several
- * streams. */
+/* Each rank has a receive buffer, a send buffer if it is used, two more beside several streams, and
+ * one beside windows. */
 static int capacity_check_memory(const struct lab_config *c, uint64_t ranks)
 {
 	uint64_t have = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 	bool whole = lab_expect_is_whole(c), sends = lab_send_bytes(c) > LAB_SMALL_BYTES;
-	uint64_t own = 1 + sends + (c->streams > 1 ? 2 : 0);
+	uint64_t own = 1 + sends + (c->streams > 1 ? 2 : lab_has_windows(c));
 	uint64_t copies = own * ranks + whole, fit = have / copies;
 
 	if (c->bytes_max <= fit)

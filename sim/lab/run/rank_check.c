@@ -105,7 +105,30 @@ bool lab_rank_fill(struct lab_rank *me, const struct lab_row *row)
 			return false;
 	check_rest(me);
 	return lab_factor_fill(me, row) &&
-	       lab_rank_check_cuda(me, lab_streams_stage(me, b.base, b.bytes), "cudaMemcpyAsync");
+	       lab_rank_check_cuda(me, lab_streams_stage(me, b.base, b.bytes), "cudaMemcpyAsync") &&
+	       (!lab_has_windows(me->run->config) || lab_rank_sync(me));
+}
+
+/* With several streams each part's stream copies its input in. */
+bool lab_rank_bring(struct lab_rank *me, const struct lab_row *row)
+{
+	struct check_buffer b = check_buffer(me, row, LAB_SEND);
+	cudaError_t e = cudaSuccess;
+
+	if (!lab_has_windows(me->run->config))
+		return true;
+	if (!me->copied_out)
+		e = cudaMemcpyAsync(b.base, me->staged, b.bytes, cudaMemcpyDeviceToDevice,
+				    (cudaStream_t)me->stream);
+	return lab_rank_check_cuda(me, e, "cudaMemcpyAsync") &&
+	       (row->in_place || lab_rank_unwrite(me, row));
+}
+
+bool lab_rank_spend(struct lab_rank *me, const struct lab_row *row)
+{
+	struct check_buffer b = check_buffer(me, row, LAB_SEND);
+
+	return row->in_place || !lab_has_windows(me->run->config) || check_unwrite(me, &b);
 }
 
 static bool check_guard(struct lab_rank *me, const uint8_t *at)

@@ -182,10 +182,10 @@ static bool lab_rank_collective(struct lab_rank *me, const struct lab_row *row, 
 				uint32_t aggregate)
 {
 	void *graph;
-	bool ok = lab_rank_capture(me, row, times, aggregate, &graph) &&
+	bool ok = lab_rank_capture(me, row, times, aggregate, &graph) && lab_rank_bring(me, row) &&
 		  (graph ? lab_graph_launch(me, graph, 1)
 			 : lab_rank_enqueue(me, row, times, aggregate)) &&
-		  lab_transients(me) && lab_rank_sync(me);
+		  lab_rank_spend(me, row) && lab_transients(me) && lab_rank_sync(me);
 
 	lab_graph_free(graph);
 	return ok;
@@ -248,25 +248,30 @@ static bool lab_rank_renew(struct lab_rank *me, const struct lab_row *row)
 	       (lab_register_renew(me) && lab_rank_recv_prepare(me, row));
 }
 
+/* Other work in the stream would hide the time of the first launch of a timed series. */
+static bool lab_rank_ready(struct lab_rank *me, const struct lab_row *row)
+{
+	return !lab_has_windows(me->run->config) || (lab_rank_bring(me, row) && lab_rank_sync(me));
+}
+
 /* Timed first, then once more with fresh buffers and checked, as nccl-tests does. */
 static bool lab_rank_row(struct lab_rank *me, const struct lab_row *row)
 {
 	const struct lab_config *c = me->run->config;
 
-	if (!lab_rank_fill(me, row) || !lab_barrier(me))
+	if (!lab_rank_fill(me, row))
 		return false;
-	if (c->warmup && !lab_rank_collective(me, row, c->warmup, c->aggregate))
+	if (c->warmup &&
+	    (!lab_barrier(me) || !lab_rank_collective(me, row, c->warmup, c->aggregate)))
 		return false;
-	if (c->warmup && !lab_barrier(me))
-		return false;
-	if (!lab_rank_timed(me, row))
+	if (!lab_rank_ready(me, row) || !lab_barrier(me) || !lab_rank_timed(me, row))
 		return false;
 	lab_bound_check(me, row);
 	if (!c->check)
 		return lab_barrier(me);
 	/* One timed run of fresh data is its own check; else run once more. */
-	bool fresh =
-		c->iterations == 1 && c->warmup == 0 && c->graph_launches <= 1 && c->aggregate <= 1;
+	bool fresh = c->iterations == 1 && c->warmup == 0 && c->graph_launches <= 1 &&
+		     c->aggregate <= 1 && !lab_has_windows(c);
 	if (!fresh) {
 		if (!lab_barrier(me) || !lab_rank_renew(me, row) || !lab_rank_fill(me, row))
 			return false;
@@ -391,5 +396,5 @@ bool lab_rank_hurry(struct lab_rank *me, struct lab_row *row)
 		lab_row_reduce(row, me->run->expect);
 	/* the row before may be of another type, and so of another size */
 	return (row->in_place || lab_rank_recv_prepare(me, row)) && lab_rank_fill(me, row) &&
-	       lab_barrier(me) && lab_rank_enqueue(me, row, 1, 1);
+	       lab_barrier(me) && lab_rank_bring(me, row) && lab_rank_enqueue(me, row, 1, 1);
 }

@@ -8,6 +8,10 @@
  * Each part's stream has work of its own: it copies the part's input in before the call, and the
  * result out after it. A call that runs in another stream, or does not wait for its own, finds no
  * input, or its result is taken too early.
+ *
+ * Other ranks access the memory of windows. A rank with windows therefore copies the input in
+ * before each series, in the stream, and overwrites it after one that is not timed (rank_check.c).
+ * A program on windows that begins before its peers, or ends before them, has a wrong result.
  */
 #include <cuda_runtime_api.h>
 
@@ -28,7 +32,7 @@ int lab_streams_make(struct lab_rank *me)
 	size_t bytes = MAX_OF(me->run->config->bytes_max, LAB_SMALL_BYTES);
 
 	ASSERT(n < LAB_MAX_STREAMS && !me->staged);
-	if (n)
+	if (n || lab_has_windows(me->run->config))
 		e = cudaMalloc((void **)&me->staged, bytes);
 	if (n && !e)
 		e = cudaMalloc((void **)&me->copied_out, bytes);
@@ -118,8 +122,8 @@ int lab_streams_copy_in(struct lab_rank *me, const struct lab_row *row, uint32_t
 {
 	uint8_t *send = (row->in_place ? me->recv : me->send) + lab_buffer_at(me->run->config, row);
 
-	return (int)(me->staged ? streams_copy(me, row, LAB_SEND, part, send, me->staged)
-				: cudaSuccess);
+	return (int)(me->copied_out ? streams_copy(me, row, LAB_SEND, part, send, me->staged)
+				    : cudaSuccess);
 }
 
 int lab_streams_copy_out(struct lab_rank *me, const struct lab_row *row, uint32_t part)

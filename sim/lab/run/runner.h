@@ -243,6 +243,12 @@ struct lab_config {
 	void *on_failed_arg;
 };
 
+/* Do other ranks have a rank's buffers mapped? */
+static inline bool lab_has_windows(const struct lab_config *c)
+{
+	return c->local_register == LAB_REGISTER_WINDOW;
+}
+
 struct lab_result {
 	enum sim_verdict verdict;
 	bool recovered; /* the survivors of trouble made a second communicator */

@@ -43,7 +43,7 @@ struct lab_rank {
 	ncclWindow_t window[LAB_MAX_COMMS][2];
 	uint32_t renewals;            /* of both */
 	void *factor;                 /* of PAYLOAD_MULSUM, in GPU memory; NULL: no row has it */
-	uint8_t *staged, *copied_out; /* rank_streams.c; NULL: one stream */
+	uint8_t *staged, *copied_out; /* rank_streams.c; NULL: not used */
 	uint64_t elapsed_ns;          /* of the last timed series */
 	uint64_t launch_ns;           /* and of its calls */
 	void **tick;                  /* ticks.c: cudaEvent_t after each iteration; NULL: none */
@@ -252,6 +252,10 @@ bool lab_rank_watch_start(struct lab_rank *me);
 /* rank_check.c: the same. The input with its guards; the receive buffer with its guards, which has
  * no result yet; the same without the guards; results and guards as they must be. */
 bool lab_rank_fill(struct lab_rank *me, const struct lab_row *row);
+/* With windows, in the stream: the input, and a receive buffer without results, before a series.
+ * Other bytes than the input after the series. */
+bool lab_rank_bring(struct lab_rank *me, const struct lab_row *row);
+bool lab_rank_spend(struct lab_rank *me, const struct lab_row *row);
 bool lab_rank_recv_prepare(struct lab_rank *me, const struct lab_row *row);
 bool lab_rank_unwrite(struct lab_rank *me, const struct lab_row *row);
 bool lab_rank_check(struct lab_rank *me, const struct lab_row *row);
@@ -289,13 +293,12 @@ static inline uint32_t lab_parts(const struct lab_config *c)
 	return MAX_OF(MAX_OF(c->streams, c->group), MAX_OF(c->comms, 1u));
 }
 
-/* rank_streams.c: the streams after a rank's first one; nothing where it has but one. */
 /* graph.c; false: reported */
 bool lab_graph_begin(struct lab_rank *me);
 bool lab_graph_end(struct lab_rank *me, bool ok, void **exec); /* cudaGraphExec_t */
 bool lab_graph_launch(struct lab_rank *me, void *exec, uint32_t times);
 void lab_graph_free(void *exec); /* NULL: nothing */
-
+/* rank_streams.c: the streams after a rank's first one; nothing where it has but one. */
 int lab_streams_make(struct lab_rank *me); /* cudaError_t, all of them */
 void lab_streams_free(struct lab_rank *me);
 int lab_streams_fork(struct lab_rank *me);

@@ -5,6 +5,7 @@
 # ranks of a process, and where flags wrap.
 set -euo pipefail
 doppel=$1/doppel
+here=$(cd "$(dirname "$0")" && pwd)
 bad=0
 
 # run ARGS...: its exit code; what it prints is in $said
@@ -54,10 +55,19 @@ for proto in LL Simple; do
 		passes "${on[@]}" --gpus 3 -b 1K -e 1K --streams 3 --group 2 -n 3
 		passes "${on[@]}" --gpus 2 -b 1K -e 1K --ranks-per-process 2 --late 1
 		passes "${on[@]}" --gpus 2 -b 64 -e 4K -f 8 --warp 32 --races
+		# a rank whose stream, kernel or warps are late, and ranks that overtake it
+		for plan in stream_late warps_late; do
+			passes "${on[@]}" --gpus 3 -b 24 -e 12K -f 512 -n 3 \
+				--faults "$here/$plan.plan" --faults-must-fire
+		done
 	done
 done
 passes all_gather --gpus 3 -R 2 --env NCCL_ALGO=Symmetric --env NCCL_PROTO=LL \
 	--env DOPPEL_FIRST_STEP=2147483632 -n 8 -b 8 -e 4096
+# lines of 2^32 steps ago, which have the flags of the last eight sizes
+passes all_gather --gpus 3 -R 2 --env NCCL_ALGO=Symmetric --env NCCL_PROTO=LL \
+	--env NCCL_MAX_CTAS=1 --env DOPPEL_FIRST_STEP=2147483640 --warp 32 --place out \
+	-b 24 -e 2904 -i 192
 passes all_reduce --gpus 2 -R 2 --env NCCL_ALGO=Symmetric --env NCCL_PROTO=LL \
 	--env DOPPEL_FIRST_STEP=4294967280 -n 8 -b 8 -e 4096
 passes all_reduce --gpus 3 -R 2 --env NCCL_ALGO=Symmetric -o avg -d all -b 256 -e 256
