@@ -89,6 +89,13 @@ refuses 'expected a word after it' -o
 refuses 'expected one' -c -o x.o a.cu b.cu
 refuses 'absent.cu' absent.cu
 
+# nccl.h has the types of its data, as NCCL's has
+cat >types.cu <<'CU'
+#include <nccl.h>
+__global__ void types(half *h, __nv_bfloat16 *b, __nv_fp8_e4m3 *e) { *h = half((float)*b + (float)*e); }
+CU
+"$doppel" cc -c types.cu || fail "types.cu does not compile"
+
 # the driver's calls
 cat >driver.cu <<'CU'
 #include <stdio.h>
@@ -158,7 +165,7 @@ for n in 1 2; do
 			return got;
 		}
 		#if $n == 1
-		int main() { printf("%d %d\n", run1(), run2()); }
+		int main() { return printf("%d %d\n", run1(), run2()) < 0 || strcmp("", ""); }
 		#endif
 	CU
 	plain_clang --cuda-device-only -S -o plain$n.ptx plain$n.cu
