@@ -26,6 +26,21 @@ FAKECUDA_BOTH float fakecuda_round_odd(double x)
 	return __builtin_bit_cast(float, up ? bits + 1 : bits - 1);
 }
 
+/* A double that keeps, in its last bit, that digits are lost. */
+FAKECUDA_BOTH double fakecuda_wide(double x)
+{
+	return x;
+}
+FAKECUDA_BOTH double fakecuda_wide(unsigned long long x)
+{
+	return x >> 53 ? (double)(x >> 11 | ((x & 2047) != 0)) * 2048 : (double)x;
+}
+FAKECUDA_BOTH double fakecuda_wide(long long x)
+{
+	return x < 0 ? -fakecuda_wide(-(unsigned long long)x)
+		     : fakecuda_wide((unsigned long long)x);
+}
+
 #if defined(__CUDA_ARCH__)
 #define FAKECUDA_HALF_NATIVE(type, a, op, b) type::fakecuda_from((a).v op(b).v)
 #define FAKECUDA_HALF_EXTREME(type, name, a, b)                                                    \
@@ -65,9 +80,9 @@ FAKECUDA_BOTH float fakecuda_round_odd(double x)
 		return type(of((float)a));                                                         \
 	}
 
-/* Members of a type: constructors and conversions. */
-#define FAKECUDA_HALF_MEMBER(type, number)                                                         \
-	FAKECUDA_MEMBER type(number x) : type(fakecuda_round_odd((double)x))                       \
+/* Members of a type: constructors and conversions. wide: a type that fakecuda_wide has. */
+#define FAKECUDA_HALF_MEMBER(type, number, wide)                                                   \
+	FAKECUDA_MEMBER type(number x) : type(fakecuda_round_odd(fakecuda_wide((wide)x)))          \
 	{                                                                                          \
 	}                                                                                          \
 	FAKECUDA_MEMBER operator number() const                                                    \
@@ -76,14 +91,14 @@ FAKECUDA_BOTH float fakecuda_round_odd(double x)
 	}
 #define FAKECUDA_HALF_MEMBERS(type)                                                                \
 	type() = default;                                                                          \
-	FAKECUDA_HALF_MEMBER(type, short)                                                          \
-	FAKECUDA_HALF_MEMBER(type, unsigned short)                                                 \
-	FAKECUDA_HALF_MEMBER(type, int)                                                            \
-	FAKECUDA_HALF_MEMBER(type, unsigned int)                                                   \
-	FAKECUDA_HALF_MEMBER(type, long)                                                           \
-	FAKECUDA_HALF_MEMBER(type, unsigned long)                                                  \
-	FAKECUDA_HALF_MEMBER(type, long long)                                                      \
-	FAKECUDA_HALF_MEMBER(type, unsigned long long)                                             \
+	FAKECUDA_HALF_MEMBER(type, short, double)                                                  \
+	FAKECUDA_HALF_MEMBER(type, unsigned short, double)                                         \
+	FAKECUDA_HALF_MEMBER(type, int, double)                                                    \
+	FAKECUDA_HALF_MEMBER(type, unsigned int, double)                                           \
+	FAKECUDA_HALF_MEMBER(type, long, long long)                                                \
+	FAKECUDA_HALF_MEMBER(type, unsigned long, unsigned long long)                              \
+	FAKECUDA_HALF_MEMBER(type, long long, long long)                                           \
+	FAKECUDA_HALF_MEMBER(type, unsigned long long, unsigned long long)                         \
 	FAKECUDA_MEMBER type(double x) : type(fakecuda_round_odd(x))                               \
 	{                                                                                          \
 	}                                                                                          \
