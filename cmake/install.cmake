@@ -88,6 +88,9 @@ install(FILES ${PROJECT_BINARY_DIR}/DoppelConfig.cmake ${PROJECT_BINARY_DIR}/Dop
 	DESTINATION ${libdir}/cmake/Doppel)
 install(FILES LICENSE docs/using.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES examples/all_reduce.c examples/hosts.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(FILES docs/cuda/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/cuda)
+install(DIRECTORY examples/cuda DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples
+	FILES_MATCHING PATTERN "*.cu")
 
 add_custom_target(products)
 add_dependencies(products ${products} ${dropins})

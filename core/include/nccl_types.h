@@ -290,4 +290,11 @@ typedef struct {
 }
 /* clang-format on */
 
+/* CUDA source gets these with nccl.h, as with NCCL's. */
+#if defined(__CUDACC__) && defined(__cplusplus)
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+#endif
+
 #endif

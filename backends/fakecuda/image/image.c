@@ -73,11 +73,10 @@ cudaError_t fc_image_parse(struct fc_image *image, const char *call)
 	}
 	os_mutex_lock(&image_mutex);
 	if (!image->owned) {
-		image->owned = strdup(image->text);
+		image->owned = strndup(image->text, fc_image_text_bytes(image->text));
 		ASSERT(image->owned);
-		image->text = image->owned;
 	}
-	bool ok = image->parsed || ptx_parse(&image->module, image->text, strlen(image->text));
+	bool ok = image->parsed || ptx_parse(&image->module, image->owned, strlen(image->owned));
 	image->parsed = true;
 	os_mutex_unlock(&image_mutex);
 	if (ok)

@@ -41,8 +41,8 @@ struct fc_symbol {
 
 struct fc_image {
 	struct fc_image *next;
-	const char *text;
-	char *owned; /* a copy of the text; NULL: the program's */
+	const char *text; /* the program's */
+	char *owned;      /* a copy of the text; NULL: not parsed yet */
 	bool parsed;
 	bool loaded; /* by cuModuleLoadData or cuLibraryLoadData */
 	bool gone;   /* unregistered; its units may be in use */
@@ -79,6 +79,10 @@ cudaError_t fc_unit_ready(struct fc_unit *u, const char *call);
 enum { FC_ARGS_MOST = 4096 };
 cudaError_t fc_unit_pack(const struct fc_unit *u, void **params, void **extra,
 			 uint8_t room[FC_ARGS_MOST], const char *call);
+
+/* image_text.c. The text ends before a NUL or another character that no PTX has, before the next
+ * text that is registered, or with the memory. */
+size_t fc_image_text_bytes(const char *text);
 
 /* instance.c. The variables of the image in the context; made at the first use. The caller holds
  * fc_lock. */

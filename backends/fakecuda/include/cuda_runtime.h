@@ -9,6 +9,9 @@
 
 #if defined(__CUDA__) && defined(__clang__)
 #include "device/words.h"
+#include <math.h>
+#include <string.h>
+#include <time.h>
 #endif
 
 #include "cuda_runtime_api.h"

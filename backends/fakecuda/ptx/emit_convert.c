@@ -91,6 +91,7 @@ static void cvt_float(struct ptx_emit *e, const struct ptx_type *to, const struc
 {
 	const char *round = cvt_rounding(e, from->bits == 64);
 	bool sat = emit_part(e, "sat"), ftz = emit_part(e, "ftz");
+	bool twice = to->bits == 16 && from->bits > 16 && (from->kind != 'f' || from->bits == 64);
 
 	if (sat)
 		emit_text(e, "(%s)ptx_saturate_%s(", emit_c_type(to),
@@ -99,9 +100,9 @@ static void cvt_float(struct ptx_emit *e, const struct ptx_type *to, const struc
 		emit_text(e, "ptx_ftz(");
 	if (round)
 		emit_text(e, "%s(", round);
-	emit_text(e, "(%s)", emit_c_type(to));
+	emit_text(e, twice ? "ptx_odd_f32(" : "(%s)(", emit_c_type(to));
 	emit_read(e, emit_operand(e, 1), from);
-	emit_text(e, "%s%s%s", round ? ")" : "", ftz ? ")" : "", sat ? ")" : "");
+	emit_text(e, ")%s%s%s", round ? ")" : "", ftz ? ")" : "", sat ? ")" : "");
 }
 
 static void cvt_expression(struct ptx_emit *e, const struct ptx_type *to,

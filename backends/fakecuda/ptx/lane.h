@@ -141,6 +141,24 @@ static inline uint16_t ptx_to_bf16(float f)
 		return 0x7fff;
 	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
+/* Rounding to odd: if digits are lost, the last bit is 1. A second rounding, to fewer digits, then
+ * gives the same as one rounding of the exact number. A long double has all of u64 and f64. */
+static inline float ptx_odd_f32(long double x)
+{
+	float f = (float)x;
+	if (x != x || f == x || (ptx_b32(f) & 1))
+		return f;
+	return ptx_f32((f < x) == (x > 0) ? ptx_b32(f) + 1 : ptx_b32(f) - 1);
+}
+/* f16 and bf16. The product is exact in f64; `lost` is the part of the sum that f64 has not. */
+static inline float ptx_fma_half(float a, float b, float c)
+{
+	double p = (double)a * b, sum = p + c, other = sum - p;
+	double lost = (p - (sum - other)) + (c - other);
+	if (lost != 0 && sum - sum == 0 && !(ptx_b64(sum) & 1))
+		sum = ptx_f64((lost > 0) == (sum > 0) ? ptx_b64(sum) + 1 : ptx_b64(sum) - 1);
+	return ptx_odd_f32(sum);
+}
 
 /* Division by zero gives all bits, as on a GPU. */
 #define PTX_DIVIDE(t, type, wide)                                                                  \
@@ -321,6 +339,36 @@ static inline int32_t ptx_dp4a_s(int32_t a, int32_t b, int32_t c)
 	}
 PTX_EXTREMES(f32, float, __builtin_fminf, __builtin_fmaxf)
 PTX_EXTREMES(f64, double, __builtin_fmin, __builtin_fmax)
+/* Two numbers of 16 bits in one register, the first in the low bits. from and to convert between
+ * the bits and a number. */
+#define PTX_PAIR(name, t, type, from, to, expression)                                              \
+	static inline uint16_t ptx_##name##_half_##t(uint16_t x, uint16_t y, uint16_t z)           \
+	{                                                                                          \
+		type a = from(x), b = from(y), c = from(z);                                        \
+		(void)b, (void)c;                                                                  \
+		return to(expression);                                                             \
+	}                                                                                          \
+	static inline uint32_t ptx_##name##_##t##x2(uint32_t x, uint32_t y, uint32_t z)            \
+	{                                                                                          \
+		uint16_t low = ptx_##name##_half_##t((uint16_t)x, (uint16_t)y, (uint16_t)z);       \
+		uint32_t high = ptx_##name##_half_##t((uint16_t)(x >> 16), (uint16_t)(y >> 16),    \
+						      (uint16_t)(z >> 16));                        \
+		return low | high << 16;                                                           \
+	}
+#define PTX_PAIRS(t)                                                                               \
+	PTX_PAIR(add, t, float, ptx_from_##t, ptx_to_##t, a + b)                                   \
+	PTX_PAIR(sub, t, float, ptx_from_##t, ptx_to_##t, a - b)                                   \
+	PTX_PAIR(mul, t, float, ptx_from_##t, ptx_to_##t, a *b)                                    \
+	PTX_PAIR(min, t, float, ptx_from_##t, ptx_to_##t, ptx_min_f32(a, b))                       \
+	PTX_PAIR(max, t, float, ptx_from_##t, ptx_to_##t, ptx_max_f32(a, b))                       \
+	PTX_PAIR(fma, t, float, ptx_from_##t, ptx_to_##t, ptx_fma_half(a, b, c))
+PTX_PAIRS(f16)
+PTX_PAIRS(bf16)
+PTX_PAIR(add, u16, int32_t, (int32_t), (uint16_t), a + b)
+PTX_PAIR(min, u16, int32_t, (int32_t), (uint16_t), a < b ? a : b)
+PTX_PAIR(max, u16, int32_t, (int32_t), (uint16_t), a > b ? a : b)
+PTX_PAIR(min, s16, int32_t, (int16_t), (uint16_t), a < b ? a : b)
+PTX_PAIR(max, s16, int32_t, (int16_t), (uint16_t), a > b ? a : b)
 static inline float ptx_saturate_f32(float a)
 {
 	return a > 0 ? (a < 1 ? a : 1) : 0; /* NaN: 0 */

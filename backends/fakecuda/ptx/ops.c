@@ -7,7 +7,7 @@
  *    *        any words, which the function reads
  *    I U S    a type: integer, unsigned, signed
  *    B        bits of 16, 32 or 64
- *    F        f32 or f64;  R: those, f16 and bf16
+ *    F        f32 or f64;  H: f16 or bf16;  R: all of these
  *    A        any of these; P: pred
  * The first type of the opcode is type 0.
  *
@@ -24,6 +24,19 @@ struct ptx_op {
 	const char *pattern, *expression, *to;
 	void (*emit)(struct ptx_emit *e);
 };
+
+/* Two halves in one register; the rows of one type. */
+#define OPS_OF_PAIRS(t)                                                                            \
+	{"add.?rn." t, "ptx_add_" t "($a:b32, $b:b32, 0)", "b32", NULL},                           \
+		{"sub.?rn." t, "ptx_sub_" t "($a:b32, $b:b32, 0)", "b32", NULL},                   \
+		{"mul.?rn." t, "ptx_mul_" t "($a:b32, $b:b32, 0)", "b32", NULL},                   \
+		{"min." t, "ptx_min_" t "($a:b32, $b:b32, 0)", "b32", NULL},                       \
+		{"max." t, "ptx_max_" t "($a:b32, $b:b32, 0)", "b32", NULL},                       \
+		{"neg." t, "$a:b32 ^ 0x80008000u", "b32", NULL},                                   \
+		{"abs." t, "$a:b32 & 0x7fff7fffu", "b32", NULL},                                   \
+	{                                                                                          \
+		"fma.rn." t, "ptx_fma_" t "($a:b32, $b:b32, $c:b32)", "b32", NULL                  \
+	}
 
 static const struct ptx_op ptx_ops[] = {
 	/* integers */
@@ -106,8 +119,7 @@ static const struct ptx_op ptx_ops[] = {
 	{"fma.rn.ftz.f32", "ptx_ftz(__builtin_fmaf(ptx_ftz($a), ptx_ftz($b), ptx_ftz($c)))", NULL,
 	 NULL},
 	{"fma.rn.f64", "__builtin_fma($a, $b, $c)", NULL, NULL},
-	{"fma.rn.f16", "(float)__builtin_fma($a, $b, $c)", NULL, NULL},
-	{"fma.rn.bf16", "(float)__builtin_fma($a, $b, $c)", NULL, NULL},
+	{"fma.rn.H", "ptx_fma_half($a, $b, $c)", NULL, NULL},
 	{"mad.rn.f32", "__builtin_fmaf($a, $b, $c)", NULL, NULL},
 	{"mad.rn.f64", "__builtin_fma($a, $b, $c)", NULL, NULL},
 	{"div.rn.F", "$a / $b", NULL, NULL},
@@ -130,6 +142,17 @@ static const struct ptx_op ptx_ops[] = {
 	{"neg.?ftz.R", "-$a", NULL, NULL},
 	{"min.?ftz.F", "ptx_min_$0($a, $b)", NULL, NULL},
 	{"max.?ftz.F", "ptx_max_$0($a, $b)", NULL, NULL},
+	{"min.H", "ptx_min_f32($a, $b)", NULL, NULL},
+	{"max.H", "ptx_max_f32($a, $b)", NULL, NULL},
+	{"abs.H", "__builtin_fabsf($a)", NULL, NULL},
+	OPS_OF_PAIRS("f16x2"),
+	OPS_OF_PAIRS("bf16x2"),
+	{"add.s16x2", "ptx_add_u16x2($a:b32, $b:b32, 0)", "b32", NULL},
+	{"add.u16x2", "ptx_add_u16x2($a:b32, $b:b32, 0)", "b32", NULL},
+	{"min.s16x2", "ptx_min_s16x2($a:b32, $b:b32, 0)", "b32", NULL},
+	{"max.s16x2", "ptx_max_s16x2($a:b32, $b:b32, 0)", "b32", NULL},
+	{"min.u16x2", "ptx_min_u16x2($a:b32, $b:b32, 0)", "b32", NULL},
+	{"max.u16x2", "ptx_max_u16x2($a:b32, $b:b32, 0)", "b32", NULL},
 	{"copysign.f32", "__builtin_copysignf($b, $a)", NULL, NULL},
 	{"copysign.f64", "__builtin_copysign($b, $a)", NULL, NULL},
 	{"testp.finite.F", "__builtin_isfinite($a)", "pred", NULL},
@@ -214,6 +237,7 @@ static bool op_class(char letter, const struct ptx_type *t)
 			    : letter == 'S' ? "s"
 			    : letter == 'B' ? "b"
 			    : letter == 'F' ? "f"
+			    : letter == 'H' ? "hg"
 			    : letter == 'R' ? "fhg"
 			    : letter == 'P' ? "p"
 			    : letter == 'A' ? "usbfhg"

@@ -89,6 +89,13 @@ refuses 'expected a word after it' -o
 refuses 'expected one' -c -o x.o a.cu b.cu
 refuses 'absent.cu' absent.cu
 
+# nccl.h has the types of its data, as NCCL's has
+cat >types.cu <<'CU'
+#include <nccl.h>
+__global__ void types(half *h, __nv_bfloat16 *b, __nv_fp8_e4m3 *e) { *h = half((float)*b + (float)*e); }
+CU
+"$doppel" cc -c types.cu || fail "types.cu does not compile"
+
 # the driver's calls
 cat >driver.cu <<'CU'
 #include <stdio.h>
@@ -132,11 +139,41 @@ cat >times.cu <<'CU'
 __device__ int five = 5;
 extern "C" __global__ void times(int *p, int by) { *p = five * by; }
 CU
-clang++-19 -x cuda --cuda-device-only -nocudainc -nocudalib -Wno-unknown-cuda-version --cuda-gpu-arch=sm_90 \
-	-Xclang -target-sdk-version=12.3 -O2 -include cuda_runtime.h -I "$source_dir/backends/fakecuda/include" \
-	-S -o times.ptx times.cu
+plain_clang() {
+	clang++-19 -x cuda -nocudainc -nocudalib -Wno-unknown-cuda-version --cuda-gpu-arch=sm_90 \
+		-Xclang -target-sdk-version=12.3 -O2 -include cuda_runtime.h \
+		-I "$source_dir/backends/fakecuda/include" "$@"
+}
+plain_clang --cuda-device-only -S -o times.ptx times.cu
 "$doppel" cc driver.cu -o driver || fail "driver.cu does not compile"
 [ "$("$doppel" exec --leaks error ./driver times.ptx 2>driver.err)" = '15 20' ] || fail "driver: $(cat driver.err)"
+
+# two objects of plain clang: no byte is between their texts
+for n in 1 2; do
+	other=$((3 - n))
+	cat >plain$n.cu <<-CU
+		#include <stdio.h>
+		int run$other();
+		static __global__ void kernel$n(int *p) { *p = $n; }
+		int run$n()
+		{
+			int *p, got = 0;
+			cudaMalloc(&p, 4);
+			kernel$n<<<1, 1>>>(p);
+			cudaMemcpy(&got, p, 4, cudaMemcpyDeviceToHost);
+			cudaFree(p);
+			return got;
+		}
+		#if $n == 1
+		int main() { return printf("%d %d\n", run1(), run2()) < 0 || strcmp("", ""); }
+		#endif
+	CU
+	plain_clang --cuda-device-only -S -o plain$n.ptx plain$n.cu
+	while [ $(($(stat -c %s plain$n.ptx) % 16)) != 0 ]; do echo >>plain$n.ptx; done
+	plain_clang --cuda-host-only -Xclang -fcuda-include-gpubinary -Xclang plain$n.ptx -c -o plain$n.o plain$n.cu
+done
+"$doppel" cc plain1.o plain2.o -o plain || fail "objects of plain clang do not link"
+[ "$("$doppel" exec --leaks error ./plain 2>plain.err)" = '1 2' ] || fail "objects of plain clang: $(cat plain.err)"
 
 # the second run finds the translations
 before=$(find "$XDG_CACHE_HOME" -name '*.so' | sort)

@@ -23,7 +23,7 @@ int main()
 	by = 1000;
 	add<<<dim3(2, 3), 32, 0, s>>>(c.gpu, by);
 	NEED(cudaStreamEndCapture(s, &graph));
-	NEED(cudaGraphInstantiate(&exec, graph, 0));
+	NEED(cudaGraphInstantiate(&exec, graph, NULL, NULL, 0));
 	for (int i = 0; i < 3; i++)
 		NEED(cudaGraphLaunch(exec, s));
 	NEED(cudaStreamSynchronize(s));

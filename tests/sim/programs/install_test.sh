@@ -112,6 +112,21 @@ gives 0 'validation' doppel run all_reduce --machine moved --hosts 2 --gpus 2 -e
 # ibv_devices is ibverbs-utils'; any program shows where the library comes from
 gives 0 "$lib/doppel/verbs" doppel verbs-run --bare env
 
+# ---- CUDA source: compiled with the installed headers and libraries
+if command -v clang++-19 >/dev/null; then
+	install -m 644 "$examples"/cuda/*.cu "$work/user"
+	gives 0 '' doppel cc -Wp,-MD,vadd.d vadd.cu -o vadd
+	gives 0 'vadd of 10000: no error, 0 wrong' doppel exec --machine moved ./vadd
+	gives 0 '' doppel cc -Wp,-MD,nccl.d nccl.cu -lnccl -o nccl
+	! grep -F "$source_dir/" "$work"/user/*.d >"$work/out" || fail "doppel cc reads headers of the clone"
+	gives 0 ' 0 wrong' doppel exec ./nccl
+	for program in vadd nccl; do
+		readelf -d "$work/user/$program" | grep -qF "[$lib]" || fail "$program does not find $lib"
+	done
+else
+	echo "doppel cc is not checked: no clang++-19 (apt-get install clang-19)"
+fi
+
 # ---- manual and completion
 for command in $(user doppel --help | sed -n 's/^  \([a-z][a-z-]*\) .*/\1/p'); do
 	grep -q "^\.SS doppel $command\$" "$prefix/share/man/man1/doppel.1" || fail "doppel.1 has no $command"

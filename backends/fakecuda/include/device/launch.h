@@ -73,6 +73,16 @@ template <class T> static inline cudaError_t cudaGetSymbolAddress(void **devPtr,
 {
 	return ::cudaGetSymbolAddress(devPtr, (const void *)&symbol);
 }
+/* The older form. No node is named after an error. */
+static inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph,
+					       cudaGraphNode_t *node, char *log, size_t bytes)
+{
+	if (node)
+		*node = NULL;
+	if (log && bytes)
+		*log = '\0';
+	return ::cudaGraphInstantiate(exec, graph, 0);
+}
 template <class T> static inline cudaError_t cudaGetSymbolSize(size_t *size, const T &symbol)
 {
 	return ::cudaGetSymbolSize(size, (const void *)&symbol);
