@@ -44,7 +44,13 @@ int main()
 	int *buffer[GPUS], bad = 0;
 	inbox *in[GPUS];
 	std::vector<int> host(COUNT);
+	int gpus = 0;
 
+	cudaGetDeviceCount(&gpus);
+	if (gpus < GPUS) {
+		printf("%d GPUs; expected %d\n", gpus, GPUS);
+		return 1;
+	}
 	for (int g = 0; g < GPUS; g++) {
 		cudaSetDevice(g);
 		for (int p = 0; p < GPUS; p++)

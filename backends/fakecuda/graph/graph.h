@@ -217,7 +217,9 @@ cudaError_t fc_capture_check(struct CUstream_st *s, const char *call);
 cudaError_t fc_capture_refuse(struct CUstream_st *s, const char *call);
 /* Refuses a call that waits for a stream or queries it, if a capture forbids that. */
 cudaError_t fc_capture_forbids(struct CUstream_st *s, const char *call);
-/* Refuses a call that may wait for work, if a capture forbids it to this thread. Takes fc_lock. */
+/* Refuses a call that may wait for work, if a capture forbids it to this thread. fc_capture_guard
+ * takes fc_lock. */
+cudaError_t fc_capture_unsafe(struct fc_proc *p, const char *call);
 cudaError_t fc_capture_guard(struct fc_proc *p, const char *call);
 /* Refuses a call that waits for a whole context, if one of its streams captures. */
 cudaError_t fc_capture_waits(struct fc_ctx *ctx, const char *call);

@@ -93,7 +93,7 @@ static bool capture_forbids_me(const struct fc_capture *c)
 	return mine == cudaStreamCaptureModeGlobal && c->mode == cudaStreamCaptureModeGlobal;
 }
 
-static cudaError_t capture_unsafe(struct fc_proc *p, const char *call)
+cudaError_t fc_capture_unsafe(struct fc_proc *p, const char *call)
 {
 	cudaError_t rc = cudaSuccess;
 
@@ -110,7 +110,7 @@ cudaError_t fc_capture_guard(struct fc_proc *p, const char *call)
 	cudaError_t rc;
 
 	fc_lock();
-	rc = capture_unsafe(p, call);
+	rc = fc_capture_unsafe(p, call);
 	fc_unlock();
 	return rc;
 }

@@ -117,6 +117,9 @@ cudaError_t fc_exec_destroy(struct fc_proc *p, cudaGraphExec_t exec, const char 
 
 	if (!x)
 		return cudaErrorInvalidValue;
+	cudaError_t rc = fc_capture_unsafe(p, call);
+	if (rc)
+		return rc;
 	x->destroyed = true;
 	fc_graphs_note_gone(p, x, "executable graph", x->number);
 	if (!x->under_way)

@@ -163,7 +163,7 @@ CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
 	cudaError_t rc = fc_enter_ctx(at.call, &ctx);
 	unsigned int known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP |
 			     CU_MEMHOSTALLOC_WRITECOMBINED;
-	if (!rc && (!pp || !bytesize || Flags & ~known))
+	if (!rc && (!pp || Flags & ~known))
 		rc = cudaErrorInvalidValue;
 	if (!rc)
 		rc = fc_capture_guard(ctx->proc, at.call);
@@ -174,6 +174,8 @@ CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
 	if (rc)
 		return fc_driver_leave(rc);
 	*pp = NULL;
+	if (!bytesize)
+		return fc_driver_leave(cudaSuccess);
 	void *mem = bytesize > PTRDIFF_MAX ? NULL : host_new(ALIGN_UP(bytesize, HOST_PAGE));
 	if (!mem)
 		return fc_driver_leave(cudaErrorMemoryAllocation);
@@ -236,7 +238,7 @@ CUresult cuMemFreeHost(void *p)
 	uint64_t bytes;
 
 	if (!p)
-		return CUDA_ERROR_INVALID_VALUE;
+		return CUDA_SUCCESS;
 	cudaError_t rc = host_remove(&at, p, false, &bytes);
 
 	if (bytes)
@@ -328,8 +330,7 @@ CUresult cuMemHostGetFlags(unsigned int *pFlags, void *p)
 	if (!r || !pFlags)
 		rc = cudaErrorInvalidValue;
 	else
-		/* unified addressing maps all memory; measured: the other flag is not returned */
-		*pFlags = (r->flags & ~CU_MEMHOSTALLOC_PORTABLE) | CU_MEMHOSTALLOC_DEVICEMAP;
+		*pFlags = r->flags | CU_MEMHOSTALLOC_DEVICEMAP; /* unified addressing maps all */
 	fc_unlock();
 	return fc_driver_leave(rc);
 }

@@ -193,8 +193,12 @@ CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute 
 		return fc_driver_leave(rc);
 	fc_lock();
 	const struct pointer p = pointer_find(proc, ptr);
-	for (unsigned int i = 0; i < numAttributes; i++)
+	for (unsigned int i = 0; i < numAttributes; i++) {
+		/* measured: an unknown pointer leaves it as it is */
+		if (attributes[i] == CU_POINTER_ATTRIBUTE_RANGE_SIZE && !p.a && !p.host)
+			continue;
 		pointer_store(data[i], attributes[i], pointer_value(&p, attributes[i]));
+	}
 	fc_unlock();
 	return fc_driver_leave(cudaSuccess);
 }

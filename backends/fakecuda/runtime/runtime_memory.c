@@ -6,17 +6,12 @@
 
 /* ---- device memory -------------------------------------------------------------------------- */
 
-/* Nothing was requested: the driver refuses that, the runtime returns no memory. */
-static cudaError_t nothing_allocated(void **ptr)
-{
-	*ptr = NULL;
-	return fc_leave(cudaSuccess);
-}
-
 cudaError_t cudaMalloc(void **devPtr, size_t size)
 {
-	if (devPtr && !size)
-		return nothing_allocated(devPtr);
+	if (devPtr && !size) { /* the driver refuses that */
+		*devPtr = NULL;
+		return fc_leave(cudaSuccess);
+	}
 	return FC_RUNTIME("cudaMalloc", cuMemAlloc((CUdeviceptr *)devPtr, size));
 }
 
@@ -34,8 +29,6 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 
 cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
 {
-	if (pHost && !size)
-		return nothing_allocated(pHost);
 	return FC_RUNTIME("cudaHostAlloc", cuMemHostAlloc(pHost, size, flags));
 }
 
@@ -46,7 +39,7 @@ cudaError_t cudaMallocHost(void **ptr, size_t size)
 
 cudaError_t cudaFreeHost(void *ptr)
 {
-	return ptr ? FC_RUNTIME("cudaFreeHost", cuMemFreeHost(ptr)) : cudaSuccess;
+	return FC_RUNTIME("cudaFreeHost", cuMemFreeHost(ptr));
 }
 
 cudaError_t cudaHostRegister(void *ptr, size_t size, unsigned int flags)
@@ -67,7 +60,11 @@ cudaError_t cudaHostGetDevicePointer(void **pDevice, void *pHost, unsigned int f
 
 cudaError_t cudaHostGetFlags(unsigned int *pFlags, void *pHost)
 {
-	return FC_RUNTIME("cudaHostGetFlags", cuMemHostGetFlags(pFlags, pHost));
+	cudaError_t rc = FC_RUNTIME("cudaHostGetFlags", cuMemHostGetFlags(pFlags, pHost));
+
+	if (!rc)
+		*pFlags &= ~cudaHostAllocPortable; /* measured: the driver returns it */
+	return rc;
 }
 
 /* ---- pointers and IPC ----------------------------------------------------------------------- */

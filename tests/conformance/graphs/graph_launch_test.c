@@ -227,6 +227,8 @@ static void a_blocking_stream_that_captures_blocks_launches_in_the_legacy_stream
 	OK(begin(now.blocking));
 	IS(cudaErrorStreamCaptureImplicit, cudaGraphLaunch(x, NULL));
 	IS(cudaStreamCaptureStatusInvalidated, status(now.blocking));
+	IS(cudaErrorStreamCaptureUnsupported, cudaGraphExecDestroy(x));
+	IS(cudaErrorStreamCaptureInvalidated, cudaStreamEndCapture(now.blocking, &g));
 	OK(cudaGraphExecDestroy(x));
 }
 

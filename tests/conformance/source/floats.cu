@@ -161,6 +161,9 @@ int main()
 	x.up();
 	library<<<1, N>>>(x.gpu, z.gpu);
 	z.down();
-	check("library", z, [&](int i) { return library_expected(i / N, x.host[i % N]); });
+	check("library", z, [&](int i) { // the last bits of a GPU differ
+		const double is = z.host[i], to = library_expected(i / N, x.host[i % N]);
+		return fabs(is - to) <= 1e-6 * fabs(to) ? is : to;
+	});
 	return failures != 0;
 }
