@@ -127,7 +127,7 @@ cudaError_t fc_capture_forbids(struct CUstream_st *s, const char *call)
 {
 	cudaError_t rc = fc_capture_refuse(s, call);
 
-	return rc || s->capture ? rc : capture_unsafe(s->ctx->proc, call);
+	return rc || s->capture ? rc : fc_capture_unsafe(s->ctx->proc, call);
 }
 
 cudaError_t fc_capture_waits(struct fc_ctx *ctx, const char *call)
@@ -154,7 +154,7 @@ cudaError_t fc_capture_event(struct CUevent_st *e, const char *call)
 		fc_report("%s: a capture that has ended recorded event %u last", call, e->number);
 		return cudaErrorInvalidValue;
 	}
-	return capture_unsafe(e->ctx->proc, call);
+	return fc_capture_unsafe(e->ctx->proc, call);
 }
 
 /* ---- nodes ---------------------------------------------------------------------------------- */
