@@ -245,15 +245,13 @@ bool lab_rank_series(struct lab_rank *me);
 bool lab_barrier(struct lab_rank *me);
 /* One more, that no task waits for: the communicator is destroyed while it runs. */
 bool lab_rank_hurry(struct lab_rank *me, struct lab_row *row);
-
 /* rank_watch.c: in a run with faults; nothing in others. The rank joins me->watch. */
 bool lab_rank_watch_start(struct lab_rank *me);
 
 /* rank_check.c: the same. The input with its guards; the receive buffer with its guards, which has
  * no result yet; the same without the guards; results and guards as they must be. */
 bool lab_rank_fill(struct lab_rank *me, const struct lab_row *row);
-/* With windows, in the stream: the input, and a receive buffer without results, before a series.
- * Other bytes than the input after the series. */
+/* With windows, in the stream: input and an empty output before a series; other input after it. */
 bool lab_rank_bring(struct lab_rank *me, const struct lab_row *row);
 bool lab_rank_spend(struct lab_rank *me, const struct lab_row *row);
 bool lab_rank_recv_prepare(struct lab_rank *me, const struct lab_row *row);
@@ -272,8 +270,7 @@ void lab_survive_error(struct lab_rank *me, ncclResult_t error, const char *call
 void lab_survive_learn(struct lab_rank *me);
 /* When the launcher aborts the ranks that have no error, after the first failure. */
 uint64_t lab_survive_launcher_at(const struct lab_run *run);
-/* The launcher is about to abort a rank: ends the run if the stack should have given the rank an
- * error. */
+/* The launcher aborts a rank: ends the run if the stack owed the rank an error. */
 void lab_survive_unreported(const struct lab_rank *it);
 void lab_survive_second(struct lab_rank *me);
 /* Has the rank's GPU a sticky error? And has any, when all have come: then no rank goes on. */
