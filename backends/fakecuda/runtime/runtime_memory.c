@@ -29,7 +29,9 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 
 cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
 {
-	return FC_RUNTIME("cudaHostAlloc", cuMemHostAlloc(pHost, size, flags));
+	/* measured: the flags of such memory omit 'portable' */
+	return FC_RUNTIME("cudaHostAlloc",
+			  cuMemHostAlloc(pHost, size, flags & ~cudaHostAllocPortable));
 }
 
 cudaError_t cudaMallocHost(void **ptr, size_t size)
@@ -60,11 +62,7 @@ cudaError_t cudaHostGetDevicePointer(void **pDevice, void *pHost, unsigned int f
 
 cudaError_t cudaHostGetFlags(unsigned int *pFlags, void *pHost)
 {
-	cudaError_t rc = FC_RUNTIME("cudaHostGetFlags", cuMemHostGetFlags(pFlags, pHost));
-
-	if (!rc)
-		*pFlags &= ~cudaHostAllocPortable; /* measured: the driver returns it */
-	return rc;
+	return FC_RUNTIME("cudaHostGetFlags", cuMemHostGetFlags(pFlags, pHost));
 }
 
 /* ---- pointers and IPC ----------------------------------------------------------------------- */

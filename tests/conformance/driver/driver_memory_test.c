@@ -61,6 +61,10 @@ static void pinned_memory_has_flags_and_a_device_pointer(void)
 	OK(cuMemHostGetFlags(&flags, h));
 	IS(7, flags);
 	OK(cudaHostGetFlags(&flags, h));
+	IS(7, flags);
+	OK(cuMemFreeHost(h));
+	OK(cudaHostAlloc(&h, 64, cudaHostAllocPortable | cudaHostAllocWriteCombined));
+	OK(cudaHostGetFlags(&flags, h));
 	IS(cudaHostAllocMapped | cudaHostAllocWriteCombined, flags);
 	OK(cuMemFreeHost(h));
 }
