@@ -19,7 +19,7 @@
  * text. */
 struct os_agree_other {
 	int32_t rank;
-	char text[160];
+	char text[256];
 	char where[96]; /* call site of the first caller: "main+0x2a"; "?": unknown */
 	char here[96];  /* call site of this caller */
 };
