@@ -12,6 +12,7 @@ OBJECTS/NAME/. Prints one line a mutant, and how many were refused and why on st
 import collections
 import concurrent.futures
 import difflib
+import functools
 import hashlib
 import json
 import os
@@ -30,6 +31,12 @@ MOST_UNITS = 5  # that a header with a mutant may be part of
 LEFT_OUT = ("core/os/",)
 
 
+@functools.cache
+def in_source(path, source):
+    """The path of a file relative to the source folder. Each header is named by many units."""
+    return os.path.relpath(os.path.realpath(path), source)
+
+
 class Unit:
     """A source file of libdoppel.so: the build's command for its object, and the files of core it reads."""
 
@@ -41,7 +48,7 @@ class Unit:
         if "ccache" in self.words[0]:
             self.words = self.words[1:]
         depends = (build / (self.object + ".d")).read_text().replace("\\\n", " ").split()[1:]
-        files = {os.path.relpath((build / d).resolve(), source) for d in depends}
+        files = {in_source(os.path.join(build, d), source) for d in depends}
         self.reads = {f for f in files if f.startswith("core/")} | {self.file}
 
 
@@ -164,8 +171,11 @@ def draw(scratch, units, texts, seed, count, jobs, out, objects):
     sites = sorted((s for f in sorted(texts) for s in sites_of(seed, f, texts[f])), key=lambda s: s.key)
     taken, refused = set(), collections.Counter()
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        for at in range(0, len(sites), 2 * jobs):
-            batch = [s for s in sites[at : at + 2 * jobs] if (s.file, s.function) not in taken]
+        at = 0
+        while at < len(sites):
+            most = min(2 * jobs, count - len(taken))  # compiles no more than are still missing
+            batch = [s for s in sites[at : at + most] if (s.file, s.function) not in taken]
+            at += most
             made = pool.map(lambda s: candidate(scratch, units, texts, s), batch)
             # in the order of the draw, whatever was compiled first
             for site, (operator, new, result) in zip(batch, made):
