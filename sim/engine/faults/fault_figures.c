@@ -14,6 +14,17 @@ uint64_t sim_faults_fired(void)
 	return fault_state.fired;
 }
 
+uint64_t sim_faults_matched(void)
+{
+	uint64_t n = 0;
+
+	pthread_mutex_lock(&fault_state.lock);
+	for (uint32_t i = 0; i < fault_state.plan.n; i++)
+		n += fault_state.plan.fault[i].matches;
+	pthread_mutex_unlock(&fault_state.lock);
+	return n;
+}
+
 uint32_t sim_faults_unfired(void)
 {
 	uint32_t n = 0;

@@ -61,6 +61,8 @@ char *sim_fault_draw_survivable(uint64_t seed, uint32_t hosts, uint32_t ranks);
 /* Returns why no run of the lab reaches a site; NULL: some run does. */
 const char *sim_fault_idle(const char *site);
 uint64_t sim_faults_fired(void);
+/* Visits of sites that matched a line of the plan, whether or not its fault fired. */
+uint64_t sim_faults_matched(void);
 /* Number of lines of the plan that never fired. */
 uint32_t sim_faults_unfired(void);
 /* Notes that the program's number-th operation of a communicator begins: the plan's

@@ -75,10 +75,13 @@ bool accessor_zero(void *p, size_t bytes)
 	if (bytes < ACCESSOR_GIVE_MIN)
 		return false;
 	/* The kernel refuses MADV_FREE for memory that is not private, which MADV_DONTNEED would
-	 * leave as it is. */
-	if (madvise((void *)at, end - at, MADV_FREE) ||
-	    madvise((void *)at, end - at, MADV_DONTNEED))
+	 * leave as it is; MADV_REMOVE frees the pages of a shared segment for all its mappings. */
+	if (madvise((void *)at, end - at, MADV_FREE) == 0) {
+		if (madvise((void *)at, end - at, MADV_DONTNEED))
+			return false;
+	} else if (madvise((void *)at, end - at, MADV_REMOVE)) {
 		return false;
+	}
 	memset(p, 0, at - (uintptr_t)p);
 	memset((void *)end, 0, (uintptr_t)p + bytes - end);
 	return true;

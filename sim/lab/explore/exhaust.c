@@ -159,9 +159,11 @@ static void exhaust_bad(const struct exhaust_config *c, const struct exhaust_ser
 	fflush(c->out);
 }
 
-/* *more: the fault fired. 0, or why no such world can be run, which the lab has explained. */
+/* *quiet counts the runs in a row without the fault. A site that was visited less than half of k
+ * times ends the series: no order of the same world visits it k times. Returns 0, or why no such
+ * world can be run, which the lab has explained. */
 static int exhaust_step(const struct exhaust_config *c, const struct exhaust_series *s, uint64_t k,
-			struct exhaust_result *sum, bool *more)
+			struct exhaust_result *sum, uint32_t *quiet)
 {
 	struct lab_life life;
 	struct lab_result result;
@@ -186,7 +188,12 @@ static int exhaust_step(const struct exhaust_config *c, const struct exhaust_ser
 		exhaust_bad(c, s, k, verdict, what, &life, sum);
 	else if (c->in_process && c->out)
 		exhaust_print_ranks(c->out, &life);
-	*more = fired || what || life.abort_early;
+	if (fired || what || life.abort_early)
+		*quiet = 0;
+	else if (s->class != EXHAUST_ABORT && 2 * result.matched < k)
+		*quiet = EXHAUST_QUIET_RUNS;
+	else
+		(*quiet)++;
 	return 0;
 }
 
@@ -196,15 +203,13 @@ static void exhaust_child(const struct exhaust_config *c, const struct exhaust_s
 			  struct exhaust_board *board)
 {
 	uint64_t stride = MAX_OF(c->stride, 1ull);
-	bool more = false;
 
 	for (; !board->error && board->quiet < EXHAUST_QUIET_RUNS; board->k += stride) {
 		if (c->most && board->sum.runs >= c->most)
 			break;
 		if (ftruncate(STDERR_FILENO, 0) == 0)
 			(void)lseek(STDERR_FILENO, 0, SEEK_SET);
-		board->error = exhaust_step(c, s, board->k, &board->sum, &more);
-		board->quiet = more ? 0 : board->quiet + 1;
+		board->error = exhaust_step(c, s, board->k, &board->sum, &board->quiet);
 	}
 	board->ended = true;
 }
@@ -386,10 +391,10 @@ static int exhaust_orders(const struct exhaust_config *c, struct exhaust_series 
 			rc = exhaust_series_run(c, &s, sum);
 			continue;
 		}
-		bool more;
+		uint32_t quiet = 0;
 
 		sum->series++;
-		rc = exhaust_step(c, &s, exhaust_first(c), sum, &more);
+		rc = exhaust_step(c, &s, exhaust_first(c), sum, &quiet);
 	}
 	return rc;
 }

@@ -303,6 +303,7 @@ static int lab_run_world(struct lab_run *run, struct lab_result *result)
 						       !lab_tasks_failed());
 	lab_watch_deaths(NULL);
 	result->fired = sim_faults_fired();
+	result->matched = sim_faults_matched();
 	result->hash = sim_hash();
 	result->switches = sim_switches();
 	result->steps = sim_steps();

@@ -257,6 +257,7 @@ struct lab_result {
 	uint64_t guard_wrong; /* bytes written outside the buffers */
 	uint64_t leaks;
 	uint64_t fired;      /* faults of the plan */
+	uint64_t matched;    /* visits of sites that a line of the plan matched */
 	uint32_t scenes;     /* a bit for each kind that was played, in the order of scene.c */
 	uint32_t plugins;    /* enum lab_plugin: those that the stack has used */
 	uint64_t operations; /* checked collectives, over all ranks the same */
