@@ -202,9 +202,8 @@ static int exhaust_step(const struct exhaust_config *c, const struct exhaust_ser
 static void exhaust_child(const struct exhaust_config *c, const struct exhaust_series *s,
 			  struct exhaust_board *board)
 {
-	uint64_t stride = MAX_OF(c->stride, 1ull);
-
-	for (; !board->error && board->quiet < EXHAUST_QUIET_RUNS; board->k += stride) {
+	for (; !board->error && board->quiet < EXHAUST_QUIET_RUNS;
+	     board->k += MAX_OF(c->stride, 1ull)) {
 		if (c->most && board->sum.runs >= c->most)
 			break;
 		if (ftruncate(STDERR_FILENO, 0) == 0)
