@@ -159,9 +159,8 @@ static void exhaust_bad(const struct exhaust_config *c, const struct exhaust_ser
 	fflush(c->out);
 }
 
-/* *quiet counts the runs in a row without the fault. A site that was visited less than half of k
- * times ends the series: no order of the same world visits it k times. Returns 0, or why no such
- * world can be run, which the lab has explained. */
+/* *quiet counts runs in a row without the fault; k / 2 visits or fewer of the site end the series.
+ * Returns 0, or why no such world can be run, which the lab has explained. */
 static int exhaust_step(const struct exhaust_config *c, const struct exhaust_series *s, uint64_t k,
 			struct exhaust_result *sum, uint32_t *quiet)
 {
@@ -202,13 +201,13 @@ static int exhaust_step(const struct exhaust_config *c, const struct exhaust_ser
 static void exhaust_child(const struct exhaust_config *c, const struct exhaust_series *s,
 			  struct exhaust_board *board)
 {
-	for (; !board->error && board->quiet < EXHAUST_QUIET_RUNS;
-	     board->k += MAX_OF(c->stride, 1ull)) {
+	while (!board->error && board->quiet < EXHAUST_QUIET_RUNS) {
 		if (c->most && board->sum.runs >= c->most)
 			break;
 		if (ftruncate(STDERR_FILENO, 0) == 0)
 			(void)lseek(STDERR_FILENO, 0, SEEK_SET);
 		board->error = exhaust_step(c, s, board->k, &board->sum, &board->quiet);
+		board->k += MAX_OF(c->stride, 1ull);
 	}
 	board->ended = true;
 }
