@@ -94,13 +94,14 @@ static void copy_move(struct fc_copy *c, bool set)
 		fc_shadow_copy(c->dst, c->src, c->bytes);
 	if (set && !c->value && fc_va_is_device(c->dst)) {
 		fc_va_zero(&c->dst, &c->bytes);
+	} else if (!set && !c->staged) {
+		fc_va_move(c->dst, c->src, c->bytes);
 	} else {
 		fc_va_wrote(c->dst, c->bytes);
 		if (set)
 			copy_fill(fc_alias_range(c->dst, c->bytes), c);
 		else
-			memmove(fc_alias_range(c->dst, c->bytes),
-				c->staged ? c->staged : fc_alias_range(c->src, c->bytes), c->bytes);
+			memcpy(fc_alias_range(c->dst, c->bytes), c->staged, c->bytes);
 	}
 	mem_wrote(&to);
 }

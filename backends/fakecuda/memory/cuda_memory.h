@@ -32,6 +32,10 @@ void fc_va_lines_sent(uint64_t address, uint64_t bytes);
 /* Zeroes the range, for cudaMemset, and narrows it to the pages that were written before, or to one
  * byte. The others are zero and stay untouched. The caller need not call fc_va_wrote. */
 void fc_va_zero(uint64_t *address, uint64_t *bytes);
+/* Copies. Pages of device memory that are zero before and after stay untouched: a suspended
+ * communicator copies hundreds of MiB that it never wrote. The caller need not call
+ * fc_va_wrote. */
+void fc_va_move(uint64_t dst, uint64_t src, uint64_t bytes);
 /* True if the memory is private: its mappings need no window before a range has several homes. */
 bool fc_va_is_alone(uint64_t home);
 /* Maps whole pages of cuMem in both views, until fc_va_unwindow. The program's view of host memory

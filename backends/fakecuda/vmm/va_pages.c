@@ -232,6 +232,65 @@ void fc_va_zero(uint64_t *address, uint64_t *bytes)
 	*bytes = MAX_OF(end, *address + 1) - *address;
 }
 
+/* True if the range is device memory of which no page was written. Programs write pinned memory
+ * without a report. */
+static bool va_is_new(uint64_t address, uint64_t bytes)
+{
+	uint64_t home;
+
+	if (!va.strict || address - FC_VA_BASE >= FC_VA_LIMIT)
+		return false;
+	for (uint64_t n; bytes; bytes -= n, address += n) {
+		n = fc_vmm_piece(address, bytes, &home);
+		uint64_t page = (home - FC_VA_BASE) / VA_PAGE;
+		uint64_t last = (home - FC_VA_BASE + n - 1) / VA_PAGE;
+
+		if (home >= FC_HOST_BASE)
+			return false;
+		for (; page <= last; page++)
+			if (va_written(page) & 1)
+				return false;
+	}
+	return true;
+}
+
+static bool va_is_zero(const uint8_t *at, uint64_t bytes)
+{
+	return !at[0] && !memcmp(at, at + 1, bytes - 1);
+}
+
+/* Copies a piece of one page of the destination. A page that is zero before and after is not
+ * touched. */
+static void va_move_piece(uint64_t dst, uint64_t src, uint8_t *to, const uint8_t *from,
+			  uint64_t bytes)
+{
+	bool fresh = va_is_new(dst, bytes);
+
+	if (va_is_new(src, bytes) || (fresh && va_is_zero(from, bytes))) {
+		if (!fresh && !va_is_zero(to, bytes))
+			memset(to, 0, bytes);
+		return;
+	}
+	fc_va_wrote(dst, bytes);
+	memcpy(to, from, bytes);
+}
+
+void fc_va_move(uint64_t dst, uint64_t src, uint64_t bytes)
+{
+	const uint8_t *from = fc_alias_range(src, bytes);
+	uint8_t *to = fc_alias_range(dst, bytes);
+
+	if (from < to + bytes && to < from + bytes) {
+		fc_va_wrote(dst, bytes);
+		memmove(to, from, bytes);
+		return;
+	}
+	for (uint64_t at = 0, n; at < bytes; at += n) {
+		n = MIN_OF(VA_PAGE - (dst + at) % VA_PAGE, bytes - at);
+		va_move_piece(dst + at, src + at, to + at, from + at, n);
+	}
+}
+
 #ifdef DOPPEL_CHECKED
 /* Asserts that the range is zero. A writer that does not report its writes would give the next
  * world different memory from a new one. */

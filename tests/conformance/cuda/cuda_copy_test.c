@@ -166,6 +166,39 @@ CH_TEST(memset_of_zero_leaves_nothing_of_what_was_written)
 	CU(cudaFree(p));
 }
 
+static void expect_bytes(const uint8_t *at, size_t n, uint8_t value)
+{
+	ck_assert_uint_eq(bytes_until_not(at, value, n), n);
+}
+
+/* Pages that were never written are zero wherever they are copied to, and take what is copied to
+ * them. The ranges begin and end within pages. */
+CH_TEST(pages_that_were_never_written_are_copied_as_zeros)
+{
+	enum { N = 5 * 4096 + 77 };
+	static uint8_t host[N], out[N];
+	uint8_t *fresh = ch_malloc(N + 9), *dirty = ch_malloc(N), *pinned = ch_pinned(N);
+
+	CU(cudaMemset(dirty, 0x5a, N));
+	memset(pinned, 0x5a, N); /* without a call */
+	CU(cudaMemcpy(host, pinned, N, cudaMemcpyHostToHost));
+	expect_bytes(host, N, 0x5a);
+	CU(cudaMemcpy(pinned, fresh + 9, N, cudaMemcpyDeviceToHost));
+	expect_bytes(pinned, N, 0);
+	CU(cudaMemcpy(dirty, fresh + 9, N, cudaMemcpyDeviceToDevice));
+	CU(cudaMemcpy(out, dirty, N, cudaMemcpyDeviceToHost));
+	expect_bytes(out, N, 0);
+	CU(cudaMemcpy(fresh + 9, pinned, N, cudaMemcpyHostToDevice)); /* zeros: nothing changes */
+	CU(cudaMemcpy(fresh + 4100, host, 4096, cudaMemcpyHostToDevice));
+	CU(cudaMemcpy(out, fresh, N, cudaMemcpyDeviceToHost));
+	expect_bytes(out, 4100, 0);
+	expect_bytes(out + 4100, 4096, 0x5a);
+	expect_bytes(out + 8196, N - 8196, 0);
+	CU(cudaFree(fresh));
+	CU(cudaFree(dirty));
+	CU(cudaFreeHost(pinned));
+}
+
 CH_TEST(copies_between_gpus_need_no_peer_access)
 {
 	uint8_t in[5000], out[5000];
@@ -389,6 +422,7 @@ int main(void)
 	CH_ADD(t, ranges_beyond_an_allocation_are_refused);
 	CH_ADD(t, memset_fills_exactly_its_range);
 	CH_ADD(t, memset_of_zero_leaves_nothing_of_what_was_written);
+	CH_ADD(t, pages_that_were_never_written_are_copied_as_zeros);
 	CH_ADD(t, copies_between_gpus_need_no_peer_access);
 	CH_ADD(t, async_copy_to_pinned_memory_does_not_wait);
 	CH_ADD(t, async_copy_reads_pinned_memory_late_and_plain_memory_early);
