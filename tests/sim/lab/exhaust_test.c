@@ -115,14 +115,14 @@ END_TEST
 
 START_TEST(verbs_fail)
 {
-	struct exhaust_config c = exhaust_sample(EXHAUST_VERBS, 26);
+	struct exhaust_config c = exhaust_sample(EXHAUST_VERBS, 52);
 	exhaust_expect_clean(&c);
 }
 END_TEST
 
 START_TEST(cuda_fails)
 {
-	struct exhaust_config c = exhaust_sample(EXHAUST_CUDA, 10);
+	struct exhaust_config c = exhaust_sample(EXHAUST_CUDA, 25);
 	exhaust_expect_clean(&c);
 }
 END_TEST
@@ -206,9 +206,9 @@ START_TEST(what_relays_of_messages_and_their_users_call_fails)
 {
 	struct exhaust_config c = exhaust_message_relays(EXHAUST_SHM, 3);
 	exhaust_expect_clean(&c);
-	c = exhaust_message_relays(EXHAUST_CUDA, 29);
+	c = exhaust_message_relays(EXHAUST_CUDA, 58);
 	exhaust_expect_clean(&c);
-	c = exhaust_message_relays(EXHAUST_VERBS, 67);
+	c = exhaust_message_relays(EXHAUST_VERBS, 134);
 	exhaust_expect_clean(&c);
 }
 END_TEST
@@ -245,7 +245,7 @@ END_TEST
 
 START_TEST(ranks_with_segments_fail)
 {
-	struct exhaust_config c = exhaust_sample(EXHAUST_CUDA, 20);
+	struct exhaust_config c = exhaust_sample(EXHAUST_CUDA, 40);
 	c.env[EXHAUST_ENV_OWN] = "NCCL_P2P_DISABLE=1";
 	c.env[EXHAUST_ENV_OWN + 1] = segments[_i];
 	c.hosts = 1;
@@ -342,7 +342,7 @@ END_TEST
  * the first one. */
 START_TEST(another_collective)
 {
-	struct exhaust_config c = exhaust_sample(EXHAUST_KILL, 422);
+	struct exhaust_config c = exhaust_sample(EXHAUST_KILL, 844);
 	uint64_t drawn = exhaust_drawn();
 
 	do {
@@ -350,7 +350,7 @@ START_TEST(another_collective)
 	} while (!lab_collective_is_plain(c.collective));
 	exhaust_expect_clean(&c);
 	c.classes = 1u << EXHAUST_VERBS | 1u << EXHAUST_CUDA;
-	exhaust_every(&c, 106);
+	exhaust_every(&c, 212);
 	exhaust_expect_clean(&c);
 }
 END_TEST
