@@ -7,8 +7,9 @@
  * proxy, which become free only after the other ranks have made their earlier launches. Therefore
  * the ranks launch in rounds, one plan of each rank per round, and no rank gets ahead of another.
  *
- * The caller announces. If ranks must be connected then and every communicator is non-blocking, a
- * separate task does the rest, and the call returns ncclInProgress. ncclCommGetAsyncError returns
+ * The caller announces. A launch is slow if ranks must be connected, or if it may wait for earlier
+ * kernels. If every communicator of a slow launch is non-blocking, a separate task does the rest,
+ * and the call returns ncclInProgress. ncclCommGetAsyncError returns
  * that until the task has ended. A launch in the calling thread's own stream (cudaStreamPerThread)
  * is always done by the caller.
  */
@@ -38,7 +39,7 @@ static ncclResult_t api_member_announce(struct api_member *m, const char *call)
 	ASSERT(!m->launch); /* the caller announces, also for a separate task */
 	rc = plan_announce(m->comm);
 	m->waits = m->comm->config.blocking || plan_is_of_thread(m->comm);
-	m->connects = !rc && (plan_connects(m->comm) || plan_stages(m->comm));
+	m->slow = !rc && (plan_connects(m->comm) || plan_stages(m->comm) || plan_may_wait(m->comm));
 	m->connected = rc || !plan_prepares(m->comm);
 	m->left = plan_left(m->comm);
 	m->position = plan_position(m->comm);
@@ -244,7 +245,7 @@ static ncclResult_t api_launch_announced(struct api_member *members, int n, cons
 
 /* ---- launching in a separate task ------------------------------------------------------------ */
 
-/* A launch of non-blocking communicators that has ranks to connect. */
+/* A slow launch of non-blocking communicators. */
 struct api_launch {
 	struct comm_launch head; /* first, because the launch is freed by its head */
 	const char *call;
@@ -253,17 +254,17 @@ struct api_launch {
 };
 DOPPEL_STATIC_CHECK(offsetof(struct api_launch, head) == 0, "freed by the head, at its address");
 
-/* True if there are ranks to connect and every communicator is non-blocking. */
+/* True if the launch is slow and every communicator is non-blocking. */
 static bool api_launch_is_slow(const struct api_member *members, int n)
 {
-	bool connects = false;
+	bool slow = false;
 
 	for (int i = 0; i < n; i++) {
 		if (members[i].waits)
 			return false;
-		connects = connects || members[i].connects;
+		slow = slow || members[i].slow;
 	}
-	return connects;
+	return slow;
 }
 
 static void api_launch_end(struct api_launch *l, int n, ncclResult_t rc)
@@ -281,12 +282,13 @@ static void api_launch_task(void *arg)
 
 static ncclResult_t api_launch_start(struct api_launch *l)
 {
-	ASSERT(l->n > 0); /* without members there is nothing to connect */
+	ASSERT(l->n > 0); /* without members no launch is slow */
 	int e = os_task_start(&l->head.task, l->members[0].rank, "launch", api_launch_task, l);
 
 	if (!e)
 		return ncclInProgress;
-	WARN("%s: the task that connects ranks cannot be started: %s", l->call, strerror(e));
+	WARN("%s: the task that connects ranks and launches cannot be started: %s", l->call,
+	     strerror(e));
 	return ncclSystemError;
 }
 

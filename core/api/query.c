@@ -46,7 +46,14 @@ API_WEAK const char *ncclGetErrorString(ncclResult_t result)
 API_TWIN(ncclGetLastError);
 API_WEAK const char *ncclGetLastError(ncclComm_t comm)
 {
-	return log_last_error();
+	const char *cause = NULL;
+
+	if (comm && !comm_enter(comm, NULL, COMM_NEED_ANY)) {
+		if (shared_load_u32(&comm->async_error, SHARED_ACQUIRE))
+			cause = rank_cause_again(comm);
+		comm_leave(comm);
+	}
+	return cause ? cause : log_last_error();
 }
 
 API_TWIN(ncclCommGetAsyncError);

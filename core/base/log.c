@@ -54,12 +54,13 @@ bool log_wanted(enum log_level level, uint32_t subsys)
 }
 
 /* Keeps the text as the latest error. A slot is overwritten every LOG_LAST_KEPT errors. */
-static void log_error_keep(struct log_state *log, const char *text)
+static const char *log_error_keep(struct log_state *log, const char *text)
 {
 	uint32_t number = shared_quiet_add_u32(&log->next, 1);
 	snprintf(log->error[number % LOG_LAST_KEPT], LOG_TEXT_BYTES, "%s", text);
 	log->error_task[number % LOG_LAST_KEPT] = os_self()->id;
 	shared_quiet_store_u32(&log->last, number + 1);
+	return log->error[number % LOG_LAST_KEPT];
 }
 
 const char *log_last_error(void)
@@ -67,6 +68,13 @@ const char *log_last_error(void)
 	const struct log_state *log = &os_base_state()->log;
 	uint32_t last = shared_quiet_load_u32(&log->last);
 	return last ? log->error[(last - 1) % LOG_LAST_KEPT] : "";
+}
+
+const char *log_error_again(const char *text)
+{
+	const char *last = log_last_error();
+
+	return strcmp(last, text) ? log_error_keep(&os_base_state()->log, text) : last;
 }
 
 const char *log_task_error(void)
@@ -96,7 +104,7 @@ void log_write(enum log_level level, uint32_t subsys, const char *file, int line
 	vsnprintf(text, sizeof text, fmt, args);
 	va_end(args);
 	if (level == LOG_LEVEL_WARN)
-		log_error_keep(log, text);
+		(void)log_error_keep(log, text);
 	if (!log_wanted(level, subsys))
 		return;
 

@@ -62,6 +62,9 @@ const char *log_last_error(void);
  * communicator. */
 const char *log_task_error(void);
 #define LOG_LAST_KEPT 16
+/* Makes the text of an earlier error the process's latest one again, without a line, and returns
+ * it. Errors that followed from it may have been logged since. Valid as long as log_last_error. */
+const char *log_error_again(const char *text);
 
 /* Reads level and subsystems from the environment again. The file of the log stays. */
 void log_reset(void);

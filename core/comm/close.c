@@ -311,6 +311,7 @@ static void comm_release(struct ncclComm *comm, uint64_t until_ns)
 	registry_remove(&comm->node);
 	ras_leave(comm->ras);
 	os_free(comm->calls);
+	rank_causes_free(comm);
 	bootstrap_close(comm->bootstrap);
 	comm_cuda_free(comm);
 	INFO(LOG_INIT, "comm %p rank %d nranks %d cudaDev %d busId %s - %s COMPLETE", (void *)comm,

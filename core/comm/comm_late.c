@@ -250,6 +250,14 @@ static void late_wait_add(void *arg, const struct proxy_report_op *op)
 	comm_ras_wait_write(&w->text, op->wait[0].why, &op->wait[0].from);
 }
 
+/* Writes which rank ends, and the verdict. */
+static void late_ends(struct ras_text *to, const struct ncclComm *comm, ncclResult_t error,
+		      const char *text)
+{
+	ras_text_add(to, "rank %d: ends with %s: %s", comm->rank,
+		     error == ncclTimeout ? "ncclTimeout" : "ncclInvalidUsage", text);
+}
+
 /* Logs the verdict with what this rank waits for. */
 static void late_log(const struct ncclComm *comm, ncclResult_t error, const char *text,
 		     const shared_u32 *stop)
@@ -257,15 +265,14 @@ static void late_log(const struct ncclComm *comm, ncclResult_t error, const char
 	struct late_waits w = {.comm = comm};
 	uint32_t cut;
 
+	late_ends(&w.text, comm, error, text);
 	(void)proxy_report(late_wait_add, &w, os_now_ns() + LATE_DUMP_NS, stop, &cut);
 	if (!w.n)
 		ras_text_add(&w.text, "; rank %d %s", comm->rank,
 			     comm->launched && comm_launches_query(comm) == cudaErrorNotReady
 				     ? "has a kernel that waits, and no operation of the network"
 				     : "has no kernel that runs");
-	WARN("rank %d: ends with %s: %s%s", comm->rank,
-	     error == ncclTimeout ? "ncclTimeout" : "ncclInvalidUsage", text,
-	     w.text.at ? w.text.at : "");
+	WARN("%s", w.text.at ? w.text.at : text);
 	ras_text_free(&w.text);
 }
 
@@ -280,13 +287,18 @@ static void late_commit(struct ncclComm *comm, const char *text, const shared_u3
 	shared_store_u32(comm->abort, 1, SHARED_RELEASE);
 }
 
-/* The first verdict stays. */
-static void late_prepare(struct ncclComm *comm, uint32_t error)
+/* The first verdict stays, and so does its text. */
+static void late_prepare(struct ncclComm *comm, uint32_t error, const char *text)
 {
-	uint32_t none = ncclSuccess;
+	uint32_t none = shared_load_u32(&comm->verdict, SHARED_ACQUIRE);
+	struct ras_text cause = {.bytes = 0};
 
 	shared_store_u64(&comm->verdict_until_ns, os_now_ns() + LATE_COMMIT_NS, SHARED_RELAXED);
-
+	if (none != ncclSuccess)
+		return;
+	late_ends(&cause, comm, (ncclResult_t)error, text);
+	rank_cause_keep(comm, cause.at ? cause.at : text);
+	ras_text_free(&cause);
 	while (none == ncclSuccess &&
 	       !shared_cas_weak_u32(&comm->verdict, &none, error, SHARED_ACQ_REL))
 		;
@@ -303,7 +315,7 @@ void comm_late_fail(uint64_t hash, enum ras_phase phase, uint32_t error, const c
 		if (comm_enter(comm[i], NULL, COMM_NEED_ANY))
 			continue;
 		if (comm[i]->id_hash == hash)
-			late_prepare(comm[i], error);
+			late_prepare(comm[i], error, text);
 		if (comm[i]->id_hash == hash && phase == RAS_COMMIT)
 			late_commit(comm[i], text, stop);
 		comm_leave(comm[i]);

@@ -72,6 +72,25 @@ static uint64_t plan_fifo_begin(const struct plan_fifo *f, uint64_t bytes)
 	return bytes <= left ? f->produced : f->produced + left;
 }
 
+/* Returns the position up to which the channel's blocks must have consumed, so that the bytes
+ * before `position` are free. */
+static uint64_t plan_fifo_want(const struct plan_fifo *f, int32_t channel, uint64_t position)
+{
+	return MIN_OF(position, f->sent[channel]);
+}
+
+bool plan_fifo_may_wait(const struct plan_fifo *f, int32_t works)
+{
+	const uint64_t most = plan_fifo_piece_bytes(1, DEV_MAX_CHANNELS);
+	const uint64_t bytes = 2 * (uint64_t)works * most, end = f->produced + bytes;
+	bool waits = bytes > f->bytes;
+
+	for (int32_t c = 0; c < DEV_MAX_CHANNELS && end > f->bytes && !waits; c++)
+		waits = shared_load_u64(&f->consumed[c], SHARED_ACQUIRE) <
+			plan_fifo_want(f, c, end - f->bytes);
+	return waits;
+}
+
 /* WAITS until no block of the channel reads the bytes before `position`. A kernel of a failed
  * communicator may never end, so the communicator's error also ends the wait and is returned. The
  * kernel may wait for the data of a failed rank, and this task may be the only one that can detect
@@ -85,7 +104,7 @@ static ncclResult_t plan_fifo_wait_channel(struct ncclComm *comm, struct plan_fi
 				       .channel = channel,
 				       .number = -1};
 	const struct wait room =
-		wait_word(&f->consumed[channel], 8, WAIT_GE, MIN_OF(position, f->sent[channel]),
+		wait_word(&f->consumed[channel], 8, WAIT_GE, plan_fifo_want(f, channel, position),
 			  "room in the FIFO of works",
 			  wait_by(comm->rank, channel, "kernel of an earlier launch"));
 	ncclResult_t rc = ncclSuccess;

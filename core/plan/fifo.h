@@ -45,6 +45,9 @@ void plan_fifo_free(struct plan_fifo *f);
 /* Returns true if these works fit in one launch, whose blocks run them `runs` times in total. A
  * launch takes at most half of the FIFO, so that the next launch can be written while it runs. */
 bool plan_fifo_fits(const struct plan_fifo *f, int32_t works, uint64_t runs);
+/* Returns true if launches of so many works may wait for room. Each work may be in a launch of its
+ * own that has all channels, and each launch may skip the end of the ring. */
+bool plan_fifo_may_wait(const struct plan_fifo *f, int32_t works);
 /* Writes the works, and fills *out for the launch. WAITS for the end of earlier kernels that use
  * the same bytes. */
 ncclResult_t plan_fifo_write(struct ncclComm *comm, struct plan_fifo *f,

@@ -85,6 +85,12 @@ static inline bool plan_messages_pending(const struct plan_messages *ms)
 	return ms && ms->queued > 0;
 }
 
+/* Returns the number of rounds of an announced queue. Accepts NULL. */
+static inline int32_t plan_messages_rounds(const struct plan_messages *ms)
+{
+	return ms ? ms->nrounds : 0;
+}
+
 /* Returns the key of the round that is launched next. */
 static inline uint64_t plan_messages_position(const struct plan_messages *ms)
 {

@@ -438,6 +438,17 @@ bool plan_is_of_thread(const struct ncclComm *comm)
 	return false;
 }
 
+/* A collective is one work, a round of messages two at most. A captured launch has its works in the
+ * arguments. */
+bool plan_may_wait(const struct ncclComm *comm)
+{
+	const struct plan_state *st = comm->plan;
+	const int32_t works = st->queued + 2 * plan_messages_rounds(st->messages);
+
+	return st->fifo.mem && !st->streams.capture.id && works > st->args_works &&
+	       plan_fifo_may_wait(&st->fifo, works);
+}
+
 bool plan_left(const struct ncclComm *comm)
 {
 	return plan_pending(comm);

@@ -142,6 +142,9 @@ bool plan_connects(const struct ncclComm *comm);
 /* Returns true if the queue sends from buffers that it receives into and needs more memory for
  * copies. Called after plan_announce. */
 bool plan_stages(const struct ncclComm *comm);
+/* Returns true if launches of the queue may wait for earlier kernels, because the FIFO of works may
+ * have no room. Called after plan_announce. */
+bool plan_may_wait(const struct ncclComm *comm);
 /* Returns true if plan_connect_begin and plan_connect_look have anything to do: connections,
  * registered buffers, or memory. */
 bool plan_prepares(const struct ncclComm *comm);

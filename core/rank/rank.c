@@ -5,6 +5,52 @@
 
 #include "core/base/log.h"
 
+/* ---- the cause of a verdict ----------------------------------------------------------------- */
+
+/* The texts of earlier verdicts stay, because another task may read one. */
+struct rank_cause {
+	struct rank_cause *older;
+	char text[];
+};
+
+static struct rank_cause *rank_cause_of(const struct ncclComm *comm)
+{
+	return (struct rank_cause *)(uintptr_t)shared_load_u64(&comm->cause, SHARED_ACQUIRE);
+}
+
+void rank_cause_keep(struct ncclComm *comm, const char *text)
+{
+	const size_t bytes = strlen(text) + 1;
+	struct rank_cause *c = os_alloc(sizeof *c + bytes, "cause of a verdict");
+
+	if (!c) /* then the latest error keeps its text */
+		return;
+	c->older = rank_cause_of(comm);
+	memcpy(c->text, text, bytes);
+	shared_store_u64(&comm->cause, (uintptr_t)c, SHARED_RELEASE);
+}
+
+void rank_causes_free(struct ncclComm *comm)
+{
+	struct rank_cause *c = rank_cause_of(comm);
+
+	shared_store_u64(&comm->cause, 0, SHARED_RELAXED);
+	while (c) {
+		struct rank_cause *older = c->older;
+
+		os_free(c);
+		c = older;
+	}
+}
+
+const char *rank_cause_again(const struct ncclComm *comm)
+{
+	const struct rank_cause *c =
+		shared_load_u32(&comm->verdict, SHARED_ACQUIRE) ? rank_cause_of(comm) : NULL;
+
+	return c ? log_error_again(c->text) : NULL;
+}
+
 /* ---- errors --------------------------------------------------------------------------------- */
 
 /* Breaks the bootstrap's ring after an asynchronous error, to inform the ring's next ranks. Caller

@@ -202,6 +202,8 @@ struct ncclComm {
 	 * one, whatever a rank learns first. */
 	shared_u32 verdict;
 	shared_u64 verdict_until_ns; /* until then the RAS task will act on it */
+	/* Address of the newest struct rank_cause: the verdict's text; 0: no verdict so far. */
+	shared_u64 cause;
 
 	struct os_mutex watch; /* serializes the tasks that check the bootstrap's ring */
 	bool ring_broken;      /* the asynchronous error broke the ring; under `watch` */
@@ -242,13 +244,24 @@ static inline bool rank_is_aborted(const struct ncclComm *comm)
 	return comm->abort && shared_load_u32(comm->abort, SHARED_ACQUIRE);
 }
 
-/* Returns the error that a call or a task has met, or the verdict that is its cause. */
+/* Keeps the text of a verdict that follows, until rank_causes_free. The RAS task calls it. */
+void rank_cause_keep(struct ncclComm *comm, const char *text);
+void rank_causes_free(struct ncclComm *comm);
+/* Makes the text of the communicator's verdict the process's latest error (log_error_again), and
+ * returns it; NULL: the communicator has no verdict. */
+const char *rank_cause_again(const struct ncclComm *comm);
+
+/* Returns the error that a call or a task has met, or the verdict that is its cause. The text of
+ * the latest error becomes the verdict's, too. */
 static inline ncclResult_t rank_error(const struct ncclComm *comm, ncclResult_t error)
 {
 	uint32_t verdict =
 		error && comm->ras ? shared_load_u32(&comm->verdict, SHARED_ACQUIRE) : ncclSuccess;
 
-	return verdict ? (ncclResult_t)verdict : error;
+	if (!verdict)
+		return error;
+	(void)rank_cause_again(comm);
+	return (ncclResult_t)verdict;
 }
 
 /* Shows the RAS task that a call which forms communicators, suspends or resumes begins to wait for

@@ -30,8 +30,21 @@ START_TEST(a_launch_takes_half_of_the_fifo_at_most)
 }
 END_TEST
 
-/* ---- collectives
- * ------------------------------------------------------------------------------ */
+START_TEST(launches_may_wait_if_the_fifo_has_no_room_for_all)
+{
+	shared_u64 consumed[DEV_MAX_CHANNELS] = {0};
+	struct plan_fifo f = {.bytes = PLAN_FIFO_LEAST, .consumed = consumed};
+
+	ck_assert(!plan_fifo_may_wait(&f, 1));
+	ck_assert(plan_fifo_may_wait(&f, 6)); /* for kernels of its own */
+	f.produced = f.sent[1] = PLAN_FIFO_LEAST;
+	ck_assert(plan_fifo_may_wait(&f, 1));
+	shared_store_u64(&consumed[1], f.sent[1], SHARED_RELAXED);
+	ck_assert(!plan_fifo_may_wait(&f, 1)); /* other channels had no works */
+}
+END_TEST
+
+/* ---- collectives ----------------------------------------------------------------------------- */
 
 #define CALLS_MOST 1000
 #define CALL_COUNT 4
@@ -162,8 +175,7 @@ START_TEST(works_may_go_through_the_fifo_alone)
 }
 END_TEST
 
-/* ---- messages
- * --------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static uint8_t exchange_byte(int32_t from, int32_t to, size_t k)
 {
@@ -263,8 +275,7 @@ START_TEST(messages_go_through_a_fifo_that_wraps)
 }
 END_TEST
 
-/* ---- abort
- * ------------------------------------------------------------------------------------ */
+/* ---- abort ----------------------------------------------------------------------------------- */
 
 /* Aborts once the host waits for room, which takes much less. */
 static void abort_task(void *arg)
@@ -314,8 +325,7 @@ START_TEST(an_abort_ends_the_wait_for_room)
 }
 END_TEST
 
-/* ---- failure
- * ---------------------------------------------------------------------------------- */
+/* ---- failure --------------------------------------------------------------------------------- */
 
 /* The communicator fails, as by its proxy, once the host waits for room. */
 static void failure_task(void *arg)
@@ -470,6 +480,7 @@ int main(void)
 
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, a_launch_takes_half_of_the_fifo_at_most);
+	tcase_add_test(t, launches_may_wait_if_the_fifo_has_no_room_for_all);
 	tcase_add_test(t, a_group_of_a_thousand_collectives_is_one_launch);
 	tcase_add_test(t, a_group_across_hosts_is_one_launch_within_the_proxys_slots);
 	tcase_add_test(t, a_fifo_that_wraps_loses_nothing);

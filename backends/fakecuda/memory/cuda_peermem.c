@@ -247,9 +247,11 @@ static int peermem_write(const struct peermem_region *r, uint32_t hca, uint64_t 
 		rc = EFAULT;
 	} else {
 		os_trace_bytes("peermem.write", dev->index, data, bytes);
-		lands = dev->gpu->sm >= PEERMEM_ORDERED_SM || dev->unordered & peermem_bit(hca);
+		lands = dev->gpu->sm >= PEERMEM_ORDERED_SM;
 		if (!lands)
 			rc = peermem_keep(dev, hca, address, data, bytes);
+		if (dev->unordered & peermem_bit(hca))
+			fc_peermem_apply(dev, hca);
 	}
 	fc_unlock();
 	if (lands) {

@@ -23,25 +23,27 @@ static uint64_t deadline_bound_ns(uint64_t ms)
 	return ms * 1250000 + DEADLINE_CALL_NS;
 }
 
+/* True if the line may be that of another error: without a communicator it is the process's latest
+ * one. A rank that had the deadline earlier has closed its connections; a call that sees this logs
+ * it after the line of the deadline. */
+static bool deadline_may_be_other(const struct scene *s, const char *line)
+{
+	return !s->comm[0] && (s->me->run->config->ranks_per_proc > 1 ||
+			       strstr(line, "(bootstrap: it failed, or was aborted)"));
+}
+
 /* The line of the error must name the culprit. Ranks of a process share one. */
 static void deadline_names(struct scene *s, const char *call, int32_t rank, const char *does)
 {
-	const char *line = ncclGetLastError(NULL);
+	const char *line = ncclGetLastError(s->comm[0]);
 	char want[48], text[400];
 
 	ASSERT(rank >= 0 && rank < s->n);
 	snprintf(want, sizeof want, "rank %d%s", rank, does);
-	if (s->me->run->config->ranks_per_proc > 1 || strstr(line, want))
+	if (strstr(line, want) || deadline_may_be_other(s, line))
 		return;
 	snprintf(text, sizeof text, "ncclGetLastError is \"%s\", expected that %s", line, want);
 	scene_report(s, call, text);
-}
-
-/* True if the last line is that of a rank that had the deadline earlier, and has closed its
- * connections: a call that just saw this logs it after the line of the deadline. */
-static bool deadline_closes(void)
-{
-	return strstr(ncclGetLastError(NULL), "(bootstrap: it failed, or was aborted)") != NULL;
 }
 
 /* In each launch another rank is late by three eighths of the time. All together take twice the
@@ -192,8 +194,8 @@ static bool lonely_is_of(const char *line, int32_t of, int32_t peer)
 static void lonely_named(struct scene *s, const char *call, enum lonely kind)
 {
 	int32_t next = (s->culprit + 1) % s->n;
-	const char *line = ncclGetLastError(NULL);
-	bool named = s->me->run->config->ranks_per_proc > 1 || deadline_closes();
+	const char *line = ncclGetLastError(s->comm[0]);
+	bool named = deadline_may_be_other(s, line);
 	char text[400];
 
 	if (kind == LONELY_ONE || kind == LONELY_ALIKE)
@@ -325,7 +327,7 @@ void scene_absent_call(struct scene *s)
 		scene_report(s, name, "has returned long after the deadline");
 	if (s->comm[0])
 		scene_learn(s, 0, deadline_bound_ns(s->timeout_ms), ncclTimeout);
-	if (!s->mine && !deadline_closes())
+	if (!s->mine)
 		deadline_names(s, name, s->culprit, " has not called");
 	if (scene_sync(s, 0) && lab_barrier(s->me))
 		scene_abort(s, 0);

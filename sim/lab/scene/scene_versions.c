@@ -6,6 +6,7 @@
  * disagree on what a split shares get an error. A field that the version lacks has its default.
  */
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sim/lab/scene/scene.h"
@@ -56,13 +57,16 @@ union versions_config {
 	uint8_t bytes[2 * sizeof(ncclConfig_t)];
 };
 
-static bool versions_replaced(const struct scene *s, const struct versions_field *f)
+/* The environment is that of the rank's process: processes may differ in a variable. */
+static bool versions_replaced(const struct versions_field *f)
 {
 	bool replaced = false;
 
-	for (size_t i = 0; i < ARRAY_LEN(f->variable); i++)
-		replaced |= f->variable[i] &&
-			    lab_env_reaches(s->me->run->config, f->variable[i], f->least);
+	for (size_t i = 0; i < ARRAY_LEN(f->variable); i++) {
+		const char *value = f->variable[i] ? os_env(f->variable[i]) : NULL;
+
+		replaced |= value && strtoll(value, NULL, 10) >= f->least;
+	}
 	return replaced;
 }
 
@@ -126,7 +130,7 @@ static void versions_wrong(struct scene *s, int32_t minor)
 
 	versions_empty(&c, minor);
 	versions_set(&c, f, f->wrong);
-	bool refused = has && f->refused && !versions_replaced(s, f);
+	bool refused = has && f->refused && !versions_replaced(f);
 	ncclResult_t rc = versions_init(s, &c, &waited);
 
 	scene_judge(s, f->name, rc, refused ? ncclInvalidArgument : ncclSuccess);
@@ -136,7 +140,7 @@ static void versions_wrong(struct scene *s, int32_t minor)
 static void versions_right(struct scene *s, int32_t minor)
 {
 	bool nonblocking = sim_rng_below(&s->own, 2), waited;
-	bool replaced = lab_has_env(s->me->run->config, "NCCL_COMM_BLOCKING");
+	bool replaced = os_env("NCCL_COMM_BLOCKING") != NULL;
 	union versions_config c;
 
 	versions_empty(&c, minor);
@@ -160,8 +164,7 @@ static void versions_net(struct scene *s, int32_t minor)
 	versions_empty(&c, minor);
 	c.config.netName = "Carrier pigeon";
 	/* either plugin has a network of any name */
-	has = has && !lab_has_env(s->me->run->config, "NCCL_NET") &&
-	      !(s->me->run->config->plugins & nets);
+	has = has && !os_env("NCCL_NET") && !(s->me->run->config->plugins & nets);
 	scene_judge(s, "netName of a config", versions_init(s, &c, &waited),
 		    has ? ncclInvalidArgument : ncclSuccess);
 }

@@ -353,11 +353,13 @@ static void swarm_habits(struct scenario *s, uint64_t seed)
 	bool late = sim_rng_below(&rng, 6) == 0;
 	uint64_t bits = swarm_one_of(&rng, (uint64_t[]){8, 16, 31, 32, 32, 62}, 6);
 	uint64_t before = sim_rng_below(&rng, 32);
-	/* every line of every slot is written when a pair is connected */
-	bool many = swarm_has_messages(s) && swarm_is_set(s, "NCCL_PROTO=LL128") &&
-		    !swarm_is_set(s, "NCCL_LL128_BUFFSIZE");
-	if (late && !many)
-		swarm_env(s, "DOPPEL_FIRST_STEP=%llu", (1ull << bits) - before);
+	/* pairs write every line of every slot: of LL128 at first, of LL when lines are cleaned */
+	bool many = swarm_has_messages(s), wide = many && swarm_is_set(s, "NCCL_PROTO=LL128");
+	if (!late || (wide && !swarm_is_set(s, "NCCL_LL128_BUFFSIZE")))
+		return;
+	swarm_env(s, "DOPPEL_FIRST_STEP=%llu", (1ull << bits) - before);
+	if (many && !swarm_is_set(s, "NCCL_LL_BUFFSIZE"))
+		swarm_env(s, "NCCL_LL_BUFFSIZE=16384");
 }
 
 /* Several streams, several collectives in a group, several communicators: what one communicator

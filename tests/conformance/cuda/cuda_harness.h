@@ -31,6 +31,7 @@ struct ch_world {
 	const char *machine;
 	uint32_t width;
 	bool loose; /* device memory is readable by the host */
+	bool races; /* with the happens-before check */
 	uint64_t va_bytes;
 	uint64_t leaks; /* expected */
 	const char *plan;
@@ -70,6 +71,7 @@ static inline void ch_run_once(enum sim_engine engine, uint64_t seed, const stru
 	const struct sim_config config = {.engine = engine,
 					  .seed = seed,
 					  .strategy = w->strategy,
+					  .races = w->races,
 					  .fault_plan = w->plan,
 					  .fault_plan_name = "test"};
 	const struct world_config world = {.hosts = w->hosts ? w->hosts : 1,

@@ -4,6 +4,7 @@
 
 #include "tests/bytes.h"
 #include "backends/peermem.h"
+#include "sim/engine/memory/memory.h"
 #include "tests/conformance/cuda/cuda_harness.h"
 
 CH_TEST(malloc_is_aligned_and_first_fit)
@@ -374,6 +375,42 @@ START_TEST(worlds_of_different_slices_share_the_range)
 }
 END_TEST
 
+/* ---- writes of an HCA ------------------------------------------------------------------------ */
+
+static const char dma_writer, dma_reader; /* two queue pairs of one HCA */
+static struct peermem_region dma_region;
+
+/* A queue pair writes so many bytes; 0: the other one's read fails. */
+static void dma_step(void *object, uint64_t bytes)
+{
+	static const uint8_t data[4096] = {1};
+
+	(void)object;
+	mem_as(bytes ? &dma_writer : &dma_reader);
+	if (bytes)
+		ck_assert_int_eq(peermem()->write(&dma_region, 0, dma_region.address, data, bytes),
+				 0);
+	else
+		peermem()->read_failed(0);
+}
+
+/* The beginning of a packet lands early, a flush on another queue pair fails, then the whole packet
+ * lands. Both writes are of one queue pair, so they are no race. */
+CH_TEST(a_failed_read_leaves_the_writes_of_a_queue_pair_in_order, .races = true)
+{
+	static const uint64_t steps[] = {256, 0, 4096, 256, 4096};
+	const struct sim_event_attr attr = {.name = "test.dma", .kind = SIM_EVENT_WORK};
+	uint8_t *p = ch_malloc(4096);
+
+	ck_assert_int_eq(peermem()->pin(os_proc(), (uintptr_t)p, 4096, &dma_region), 0);
+	for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+		sim_event_post(&attr, dma_step, NULL, steps[i], NULL);
+		os_sleep_ns(1000);
+	}
+	peermem()->unpin(&dma_region);
+	CU(cudaFree(p));
+}
+
 /* An HCA registers such memory without a look at its pages. */
 CH_TEST(only_allocated_host_memory_is_known_to_hcas)
 {
@@ -422,6 +459,7 @@ int main(void)
 	tcase_add_loop_test(t, host_dereference_of_device_pointer_is_reported, 0, 2);
 	tcase_add_test(t, strict_and_loose_worlds_take_turns);
 	tcase_add_test(t, worlds_of_different_slices_share_the_range);
+	CH_ADD_SIM(t, a_failed_read_leaves_the_writes_of_a_queue_pair_in_order);
 	CH_ADD(t, only_allocated_host_memory_is_known_to_hcas);
 	return ch_suite_run("cuda memory", t);
 }

@@ -277,6 +277,84 @@ START_TEST(a_kernel_that_its_task_has_not_launched_is_explained)
 }
 END_TEST
 
+/* ---- a group for each rank ------------------------------------------------------------------- */
+
+#define APART_CALLS 40
+
+static void apart_wait(const ncclComm_t *comm)
+{
+	for (int i = 0; i < DRIVER_GPUS; i++) {
+		ncclResult_t state = ncclInProgress;
+
+		while (state == ncclInProgress)
+			EXPECT_NCCL(ncclSuccess, ncclCommGetAsyncError(comm[i], &state));
+		EXPECT_NCCL(ncclSuccess, state);
+	}
+}
+
+static ncclResult_t apart_group(ncclComm_t comm, int32_t *mem, cudaStream_t stream)
+{
+	EXPECT_NCCL(ncclSuccess, ncclGroupStart());
+	for (int i = 0; i < APART_CALLS; i++)
+		EXPECT_NCCL(ncclSuccess,
+			    ncclAllReduce(mem + i, mem + i, 1, ncclInt32, ncclSum, comm, stream));
+	return ncclGroupEnd();
+}
+
+/* The first group has more works than the FIFO has room for. Its kernels end only after the other
+ * rank's group, which the same task makes later. */
+static void apart_task(int32_t task, int32_t tasks, void *arg)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	const ncclUniqueId id = ranks_id();
+	ncclComm_t comm[DRIVER_GPUS];
+	cudaStream_t stream[DRIVER_GPUS];
+	int32_t *mem[DRIVER_GPUS], host[APART_CALLS];
+
+	(void)arg;
+	EXPECT(task == 0 && tasks == 1);
+	config.blocking = 0;
+	for (int i = 0; i < DRIVER_GPUS; i++) {
+		EXPECT(cudaSetDevice(i) == cudaSuccess);
+		EXPECT(cudaMalloc((void **)&mem[i], sizeof host) == cudaSuccess);
+		EXPECT(cudaStreamCreateWithFlags(&stream[i], cudaStreamNonBlocking) == cudaSuccess);
+		for (int k = 0; k < APART_CALLS; k++)
+			host[k] = (i + 1) * k;
+		EXPECT(cudaMemcpy(mem[i], host, sizeof host, cudaMemcpyHostToDevice) ==
+		       cudaSuccess);
+		EXPECT_NCCL(ncclInProgress,
+			    ncclCommInitRankConfig(&comm[i], DRIVER_GPUS, id, i, &config));
+	}
+	apart_wait(comm);
+	for (int i = 0; i < DRIVER_GPUS; i++)
+		EXPECT_NCCL(ncclInProgress, apart_group(comm[i], mem[i], stream[i]));
+	apart_wait(comm);
+	for (int i = 0; i < DRIVER_GPUS; i++) {
+		EXPECT(cudaStreamSynchronize(stream[i]) == cudaSuccess);
+		EXPECT(cudaMemcpy(host, mem[i], sizeof host, cudaMemcpyDeviceToHost) ==
+		       cudaSuccess);
+		for (int k = 0; k < APART_CALLS; k++)
+			EXPECT(host[k] == 3 * k);
+	}
+	for (int i = 0; i < DRIVER_GPUS; i++) {
+		EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm[i]));
+		EXPECT(cudaStreamDestroy(stream[i]) == cudaSuccess);
+		EXPECT(cudaFree(mem[i]) == cudaSuccess);
+	}
+}
+
+START_TEST(a_nonblocking_group_does_not_wait_for_room_in_the_fifo_of_works)
+{
+	const char *const env[] = {"NCCL_WORK_ARGS_BYTES=0", "NCCL_WORK_FIFO_BYTES=4096", NULL};
+
+	for (uint64_t seed = 1; seed <= 5; seed++) {
+		struct ranks_config config = {.per_host = 1, .seed = seed, .env = env};
+
+		ranks_run(&config, apart_task, NULL);
+	}
+}
+END_TEST
+
 /* ---- the order of communicators on a GPU ---------------------------------------------------- */
 
 /* One communicator of all four GPUs, one of the second GPU of both hosts. Both second GPUs launch
@@ -391,6 +469,7 @@ int main(void)
 	tcase_add_test(driver, a_group_in_many_channels_ends);
 	tcase_add_test(driver, a_group_of_more_operations_than_slots_ends_on_real_threads);
 	tcase_add_test(driver, a_kernel_that_its_task_has_not_launched_is_explained);
+	tcase_add_test(driver, a_nonblocking_group_does_not_wait_for_room_in_the_fifo_of_works);
 	tcase_add_test(driver, a_gpu_launches_communicators_in_the_order_of_its_calls);
 	tcase_add_test(driver, messages_of_some_ranks_leave_the_order_of_communicators);
 	suite_add_tcase(suite, driver);

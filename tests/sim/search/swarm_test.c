@@ -96,6 +96,10 @@ static void check_world(const struct scenario *s, uint32_t ranks)
 	ck_assert(!c->gpu_sms || !c->before || !c->before->connects);
 	ck_assert(c->comms <= 1 || c->streams <= 1 || !c->gpu_sms);
 	ck_assert(!c->graph_launches || !s->plan[0] || s->expect == SCENARIO_EXPECT_SUCCESS);
+	/* a late packet is requested again, and lines of LL are cleaned in small slots */
+	ck_assert(!has_env(s, "DOPPEL_HCA_ROUTING=adaptive") || !has_env(s, "NCCL_IB_RETRY_CNT=0"));
+	ck_assert(!has_env(s, "DOPPEL_FIRST_STEP") || !c->collective->connects ||
+		  has_env(s, "NCCL_LL_BUFFSIZE"));
 	/* captured works are in a kernel's arguments */
 	ck_assert(!c->graph_launches || !has_env(s, "NCCL_WORK_ARGS_BYTES=0"));
 	/* a rank that connects would wait in CUDA for the rank that has failed */
