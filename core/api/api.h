@@ -94,7 +94,7 @@ struct api_member {
 	int device;
 	bool collective;   /* has a collective */
 	bool waits;        /* the calling task must launch it */
-	bool slow;         /* its ranks must be connected first, or it may wait for kernels */
+	bool slow;         /* another task may launch it, and it connects or may wait for kernels */
 	bool connected;    /* connected, and registrations are exchanged */
 	bool inside;       /* the communicator is entered */
 	bool left;         /* part of its queue is not launched */

@@ -39,7 +39,8 @@ static ncclResult_t api_member_announce(struct api_member *m, const char *call)
 	ASSERT(!m->launch); /* the caller announces, also for a separate task */
 	rc = plan_announce(m->comm);
 	m->waits = m->comm->config.blocking || plan_is_of_thread(m->comm);
-	m->slow = !rc && (plan_connects(m->comm) || plan_stages(m->comm) || plan_may_wait(m->comm));
+	m->slow = !rc && !m->waits &&
+		  (plan_connects(m->comm) || plan_stages(m->comm) || plan_may_wait(m->comm));
 	m->connected = rc || !plan_prepares(m->comm);
 	m->left = plan_left(m->comm);
 	m->position = plan_position(m->comm);
