@@ -208,7 +208,9 @@ static ncclResult_t net_verbs_flush_post(struct net_verbs_conn *c, uint32_t leg,
 
 	r->left++;
 	r->left_on[leg]++;
-	if (net_verbs_post_flush(c, leg, request, c->rails->flushed[request].region, data))
+	/* the completions of a lost device are not polled */
+	if (!net_verbs_rails_polls(c, leg) ||
+	    net_verbs_post_flush(c, leg, request, c->rails->flushed[request].region, data))
 		return net_verbs_rails_flush_failed(c, leg, r);
 	return ncclSuccess;
 }
@@ -255,7 +257,8 @@ ncclResult_t net_verbs_rails_flush_failed(struct net_verbs_conn *c, uint32_t leg
 			rc = net_verbs_rail_fail(c, i, &cause);
 	if (rc)
 		return rc;
-	(void)net_verbs_rails_list(c, rail);
+	if (!net_verbs_rails_list(c, rail))
+		return ncclRemoteError; /* the connection has failed */
 	return net_verbs_flush_post(c, net_verbs_leg_of(c, rail[0]), r,
 				    c->rails->flushed[r - c->req].data);
 }

@@ -30,9 +30,10 @@ __attribute__((format(printf, 3, 4))) void queries_wrong(struct queries *q, cons
 /* Is the result the expected one? Else it is reported, unless a fault may be the reason. */
 bool queries_result(struct queries *q, const char *call, ncclResult_t got, ncclResult_t want);
 
-/* queries_ras.c: requests DUMP from the process of this host that serves clients. `text` has
- * LAB_RAS_BYTES, and receives the answer. False: no connection, or the answer is not whole. */
-bool lab_ras_dump(struct lab_rank *me, char *text);
+/* queries_ras.c: sends lines, such as "DUMP\n", to the process of this host that serves clients.
+ * `text` has LAB_RAS_BYTES, and receives the answer. False: no connection, or the answer is not
+ * whole. */
+bool lab_ras_ask(struct lab_rank *me, const char *lines, char *text);
 
 /* queries_comm.c: numbers, properties, and a group that is simulated. */
 void queries_numbers(struct queries *q);

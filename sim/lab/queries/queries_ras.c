@@ -336,11 +336,13 @@ static void ras_one(struct queries *q, bool met)
 	free(r.text);
 }
 
-bool lab_ras_dump(struct lab_rank *me, char *text)
+bool lab_ras_ask(struct lab_rank *me, const char *lines, char *text)
 {
 	struct queries q = {.me = me};
-	struct ras_request r = {.q = &q, .lines = "DUMP\n", .text = text};
+	struct ras_request r = {.q = &q, .text = text};
 
+	ASSERT(strlen(lines) < sizeof r.lines);
+	strcpy(r.lines, lines);
 	memset(text, 0, LAB_RAS_BYTES);
 	if (!ras_connect(&r))
 		return false;

@@ -79,7 +79,7 @@ struct lab_rank {
 	shared_u32 transient_on;   /* it is busy with them: its watch looks after the others */
 
 	ncclComm_t scene_comm[2]; /* scene.c, for other tasks of the process */
-	void *scene_memory, *scene_program;
+	void *scene_memory, *scene_program, *scene_window;
 	bool scene_stored;     /* walk.c: memory for messages of other ranks was missed once */
 	const char *cuda_call; /* cuda_state.c: what it is in; NULL: nothing that is checked */
 	const struct os_self *cuda_task;            /* that which makes it */

@@ -52,8 +52,14 @@ static const struct scene_kind {
 	{"late for one of several roots", scene_roots, 1, .world = SCENE_TIMED | SCENE_SEVERAL,
 	 .more = 1},
 	{"configs of versions", scene_versions, 1, .world = 0},
-	{"generated program", scene_program, 0, .world = SCENE_UNTIMED | SCENE_SEVERAL, .more = 1},
-	{"captures", scene_captures, 1, .world = SCENE_SEVERAL | SCENE_GRAPHS},
+	{"generated program", scene_program, 0, .world = SCENE_UNTIMED | SCENE_SEVERAL, .more = 2},
+	{"captures", scene_captures, 1, .world = SCENE_SEVERAL | SCENE_GRAPHS, .more = 1},
+	{"window", scene_window, 1, .world = SCENE_UNTIMED | SCENE_SEVERAL},
+	{"group that is discarded", scene_discard, 1, .world = SCENE_UNTIMED | SCENE_SEVERAL},
+	{"counts of calls", scene_counts, 1, .world = SCENE_UNTIMED | SCENE_SEVERAL | SCENE_RAS},
+	{"receiver after the end", scene_late_receiver, 1, .world = SCENE_UNTIMED | SCENE_SEVERAL,
+	 .more = 1},
+	{"group of changes", scene_changes, 2, .world = SCENE_UNTIMED | SCENE_SEVERAL},
 };
 /* clang-format on */
 _Static_assert(ARRAY_LEN(scene_kinds) <= 32, "lab_result.scenes has a bit for each");

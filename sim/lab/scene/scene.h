@@ -85,6 +85,8 @@ void scene_simulate(struct scene *s);
 void scene_alone(struct scene *s);
 /* scene_late.c */
 void scene_late(struct scene *s);
+void scene_counts(struct scene *s);
+void scene_late_receiver(struct scene *s);
 /* scene_abandon.c */
 void scene_abandon(struct scene *s);
 /* scene_suspend.c */
@@ -104,5 +106,10 @@ void scene_roots(struct scene *s);
 void scene_versions(struct scene *s);
 /* scene_program.c */
 void scene_program(struct scene *s);
+/* scene_window.c */
+void scene_window(struct scene *s);
+/* scene_discard.c */
+void scene_discard(struct scene *s);
+void scene_changes(struct scene *s);
 
 #endif

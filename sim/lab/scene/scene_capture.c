@@ -6,6 +6,10 @@
  * reads a buffer that calls before it have written, and only the communicator orders the
  * streams: its launches run in the order in which the program launches them (docs/plan.md). All
  * ranks draw the same program, and the lab computes its result.
+ *
+ * In half of the scenes each buffer is memory of ncclMemAlloc, and some are registered. Calls
+ * before the captures let other processes map them. Ranks deregister them between launches of the
+ * graphs, which keep them.
  */
 #include <string.h>
 
@@ -22,6 +26,8 @@ enum {
 	CAPTURE_COUNT = 2560, /* elements of a buffer, and of a long call */
 	CAPTURE_SHORT = 32,   /* of a short one */
 	CAPTURE_PARTS = 2,    /* of a buffer: what short calls have, and the rest */
+	CAPTURE_WARM = 2,     /* calls into each registered buffer before the captures */
+	CAPTURE_LOOKS = 64,   /* after so many calls a rank has looked at what others registered */
 };
 _Static_assert(CAPTURE_BUFFERS *CAPTURE_COUNT * sizeof(uint32_t) <= SCENE_BYTES, "all buffers fit");
 _Static_assert((int)CAPTURE_STREAMS <= (int)SCENE_STREAMS, "each is one of the scene's");
@@ -41,6 +47,9 @@ struct captures {
 	int calls[CAPTURE_GRAPHS];
 	cudaGraph_t graph[CAPTURE_GRAPHS];
 	cudaGraphExec_t exec[CAPTURE_GRAPHS];
+	uint32_t *buffer[CAPTURE_BUFFERS];
+	void *registered[CAPTURE_BUFFERS]; /* NULL: it is not */
+	bool registers;
 	/* that each element of a part has */
 	uint32_t value[CAPTURE_RANKS][CAPTURE_BUFFERS][CAPTURE_PARTS];
 	int last; /* stream of the last call; -1: a destroyed one, for which nothing can wait */
@@ -77,21 +86,20 @@ static uint32_t capture_value(const struct captures *c, uint32_t i)
 	return c->value[c->s->me->rank][i / CAPTURE_COUNT][i % CAPTURE_COUNT >= CAPTURE_SHORT];
 }
 
-static uint32_t *capture_buffer(const struct captures *c, int i)
-{
-	return (uint32_t *)(void *)c->s->mem + (size_t)i * CAPTURE_COUNT;
-}
-
 static void capture_copy(struct captures *c, bool in)
 {
+	const size_t bytes = CAPTURE_COUNT * sizeof(uint32_t);
 	struct scene *s = c->s;
-	const size_t bytes = (size_t)CAPTURE_BUFFERS * CAPTURE_COUNT * sizeof(uint32_t);
-	void *to = in ? (void *)s->mem : s->host, *from = in ? (void *)s->host : s->mem;
 
-	c->ok = c->ok &&
-		scene_cuda(s, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, s->stream[0]),
-			   "cudaMemcpyAsync") &&
-		scene_sync(s, 0);
+	for (int b = 0; b < CAPTURE_BUFFERS && c->ok; b++) {
+		void *host = s->host + (size_t)b * CAPTURE_COUNT;
+		cudaError_t e = cudaMemcpyAsync(in ? (void *)c->buffer[b] : host,
+						in ? host : (void *)c->buffer[b], bytes,
+						cudaMemcpyDefault, s->stream[0]);
+
+		c->ok = scene_cuda(s, e, "cudaMemcpyAsync");
+	}
+	c->ok = c->ok && scene_sync(s, 0);
 }
 
 static void capture_fill(struct captures *c)
@@ -146,10 +154,10 @@ static ncclResult_t capture_ring(struct captures *c, const struct capture_call *
 
 	if (rc)
 		return rc;
-	rc = ncclSend(capture_buffer(c, call->from), capture_count(call), ncclUint32, to,
-		      s->comm[0], s->stream[stream]);
+	rc = ncclSend(c->buffer[call->from], capture_count(call), ncclUint32, to, s->comm[0],
+		      s->stream[stream]);
 	if (!rc)
-		rc = ncclRecv(capture_buffer(c, call->to), capture_count(call), ncclUint32, from,
+		rc = ncclRecv(c->buffer[call->to], capture_count(call), ncclUint32, from,
 			      s->comm[0], s->stream[stream]);
 	end = ncclGroupEnd();
 	return rc ? rc : end;
@@ -168,10 +176,9 @@ static void capture_call(struct captures *c, const struct capture_call *call, in
 	if (call->kind == CAPTURE_RING)
 		rc = capture_ring(c, call, stream);
 	else
-		rc = ncclAllReduce(capture_buffer(c, call->from), capture_buffer(c, call->to),
-				   capture_count(call), ncclUint32,
-				   call->kind == CAPTURE_SUM ? ncclSum : ncclMax, s->comm[0],
-				   s->stream[stream]);
+		rc = ncclAllReduce(c->buffer[call->from], c->buffer[call->to], capture_count(call),
+				   ncclUint32, call->kind == CAPTURE_SUM ? ncclSum : ncclMax,
+				   s->comm[0], s->stream[stream]);
 	lab_call(s->me, NULL);
 	scene_judge(s, name, rc, ncclSuccess);
 	c->ok = rc == ncclSuccess;
@@ -259,6 +266,87 @@ static void capture_graphs_free(struct captures *c)
 	}
 }
 
+/* ---- buffers --------------------------------------------------------------------------------- */
+
+/* A call in which each rank receives, or reduces, into the buffer. */
+static void capture_warm_up(struct captures *c, int buffer)
+{
+	const struct capture_call call = {.kind = buffer % 2 ? CAPTURE_RING : CAPTURE_SUM,
+					  .from = (buffer + 1) % CAPTURE_BUFFERS,
+					  .to = buffer};
+
+	capture_call(c, &call, 0);
+	capture_compute(c, &call);
+	c->ok = c->ok && scene_sync(c->s, 0);
+}
+
+/* Each rank registers buffers of its own choice. */
+static void capture_register(struct captures *c)
+{
+	for (int b = 0; b < CAPTURE_BUFFERS && c->ok; b++) {
+		if (sim_rng_below(&c->s->own, 4) == 0)
+			continue;
+		ncclResult_t rc =
+			ncclCommRegister(c->s->comm[0], c->buffer[b],
+					 CAPTURE_COUNT * sizeof(uint32_t), &c->registered[b]);
+
+		scene_judge(c->s, "ncclCommRegister", rc, ncclSuccess);
+		c->ok = rc == ncclSuccess;
+	}
+	for (int i = 0; i < CAPTURE_WARM * CAPTURE_BUFFERS && c->ok; i++)
+		capture_warm_up(c, i % CAPTURE_BUFFERS);
+}
+
+/* The buffer is not in use: the rank has waited for its streams. */
+static void capture_deregister(struct captures *c, int b)
+{
+	void *handle = c->registered[b];
+
+	c->registered[b] = NULL;
+	for (int i = 0; handle && c->ok && i < CAPTURE_STREAMS; i++)
+		c->ok = scene_sync(c->s, i);
+	if (handle && c->ok)
+		scene_judge(c->s, "ncclCommDeregister", ncclCommDeregister(c->s->comm[0], handle),
+			    ncclSuccess);
+}
+
+/* Deregisters most buffers. After so many calls other processes have closed what no graph keeps. */
+static void capture_forget(struct captures *c)
+{
+	const struct capture_call call = {.kind = CAPTURE_SUM, .is_short = true};
+
+	for (int b = 0; b < CAPTURE_BUFFERS; b++)
+		if (sim_rng_below(&c->s->own, 4))
+			capture_deregister(c, b);
+	for (int i = 0; i < CAPTURE_LOOKS && c->ok; i++) {
+		capture_call(c, &call, 0);
+		capture_compute(c, &call);
+		c->ok = c->ok && scene_sync(c->s, 0);
+	}
+}
+
+static void capture_buffers_make(struct captures *c)
+{
+	ncclResult_t rc = ncclSuccess;
+
+	for (int b = 0; b < CAPTURE_BUFFERS; b++) {
+		c->buffer[b] = (uint32_t *)(void *)c->s->mem + (size_t)b * CAPTURE_COUNT;
+		if (c->registers && !rc)
+			rc = ncclMemAlloc((void **)&c->buffer[b], CAPTURE_COUNT * sizeof(uint32_t));
+		if (rc)
+			c->buffer[b] = NULL;
+	}
+	scene_judge(c->s, "ncclMemAlloc", rc, ncclSuccess);
+	c->ok = c->ok && rc == ncclSuccess;
+}
+
+static void capture_buffers_free(struct captures *c)
+{
+	for (int b = 0; b < CAPTURE_BUFFERS && c->registers; b++)
+		if (c->buffer[b])
+			scene_judge(c->s, "ncclMemFree", ncclMemFree(c->buffer[b]), ncclSuccess);
+}
+
 /* ---- the program ----------------------------------------------------------------------------- */
 
 static void capture_launch(struct captures *c, int g, int stream)
@@ -297,6 +385,8 @@ static void capture_act(struct captures *c)
 	const uint64_t what = sim_rng_below(&c->s->drawn, 8);
 	const int stream = (int)sim_rng_below(&c->s->drawn, CAPTURE_STREAMS);
 
+	if (c->registers && sim_rng_below(&c->s->own, 2))
+		capture_deregister(c, (int)sim_rng_below(&c->s->own, CAPTURE_BUFFERS));
 	if (what < 4)
 		capture_launch(c, (int)(what % CAPTURE_GRAPHS), stream);
 	else if (what < 7)
@@ -319,10 +409,14 @@ static void capture_leave(struct captures *c)
 
 	if (first)
 		capture_graphs_free(c);
+	for (int b = 0; b < CAPTURE_BUFFERS && c->ok; b++)
+		capture_deregister(c, b);
 	if (c->ok && lab_barrier(c->s->me))
 		scene_destroy(c->s, 0);
+	scene_abort(c->s, 0); /* after a failure */
 	if (!first)
 		capture_graphs_free(c);
+	capture_buffers_free(c);
 }
 
 void scene_captures(struct scene *s)
@@ -331,9 +425,13 @@ void scene_captures(struct scene *s)
 	const bool many = sim_rng_below(&s->drawn, 4) == 0;
 	const int actions = (int)sim_rng_below(&s->drawn, CAPTURE_ACTIONS - 3);
 
+	c.registers = sim_rng_below(&s->drawn, 2);
 	if (s->n > CAPTURE_RANKS || !scene_open(s, 0))
 		return;
+	capture_buffers_make(&c);
 	capture_fill(&c);
+	if (c.registers)
+		capture_register(&c);
 	if (many)
 		capture_many(&c);
 	capture_graphs(&c);
@@ -341,6 +439,11 @@ void scene_captures(struct scene *s)
 		capture_launch(&c, 0, (int)sim_rng_below(&s->drawn, CAPTURE_STREAMS));
 		capture_plain(&c, (int)sim_rng_below(&s->drawn, CAPTURE_STREAMS));
 		capture_launch(&c, 0, (int)sim_rng_below(&s->drawn, CAPTURE_STREAMS));
+	}
+	if (c.registers && sim_rng_below(&s->drawn, 2)) {
+		capture_forget(&c);
+		for (int g = 0; g < CAPTURE_GRAPHS && c.ok; g++)
+			capture_launch(&c, g, (int)sim_rng_below(&s->drawn, CAPTURE_STREAMS));
 	}
 	for (int i = 0; c.ok && i < actions; i++)
 		capture_act(&c);

@@ -238,29 +238,42 @@ void scene_lonely(struct scene *s)
 		scene_abort(s, 0);
 }
 
+enum differ { DIFFER_COUNT, DIFFER_OP, DIFFER_TYPE, DIFFER_CALL, DIFFER_ROOT, DIFFERS };
+
+/* `differs`: the call of the one rank. Collectives with a root differ in it. */
+static ncclResult_t differ_call(struct scene *s, enum differ how, bool differs, bool reduces)
+{
+	int32_t *result = s->mem + SCENE_BYTES / 2 / sizeof *s->mem;
+	size_t count = differs && how == DIFFER_COUNT ? SCENE_COUNT / 2 : SCENE_COUNT;
+	ncclRedOp_t op = differs && how == DIFFER_OP ? ncclMax : ncclSum;
+	ncclDataType_t type = differs && how == DIFFER_TYPE ? ncclFloat32 : ncclInt32;
+	int32_t root = differs ? (s->culprit + 1) % s->n : s->culprit;
+
+	if (how == DIFFER_ROOT && reduces)
+		return ncclReduce(s->mem, result, count, type, op, root, s->comm[0], s->stream[0]);
+	if (how == DIFFER_ROOT || (how == DIFFER_CALL && differs))
+		return ncclBroadcast(s->mem, result, count, type, root, s->comm[0], s->stream[0]);
+	return ncclAllReduce(s->mem, result, count, type, op, s->comm[0], s->stream[0]);
+}
+
 /* One rank has another call, and then none: calls of some kinds would end although they differ. The
  * culprit is the first rank, the last one, or any. */
 void scene_differ(struct scene *s)
 {
 	int32_t ends[] = {0, s->n - 1, s->culprit};
 	int32_t culprit = ends[sim_rng_below(&s->drawn, ARRAY_LEN(ends))];
-	bool mine = culprit == s->me->rank;
-	uint64_t how = sim_rng_below(&s->drawn, 3);
-	int32_t *result = s->mem + SCENE_BYTES / 2 / sizeof *s->mem;
-	size_t count = mine && how == 0 ? SCENE_COUNT / 2 : SCENE_COUNT;
-	ncclRedOp_t op = mine && how == 1 ? ncclMax : ncclSum;
-	ncclDataType_t type = mine && how == 2 ? ncclFloat32 : ncclInt32;
+	bool mine = culprit == s->me->rank, reduces = sim_rng_below(&s->drawn, 2);
+	enum differ how = (enum differ)sim_rng_below(&s->drawn, DIFFERS);
 	ncclResult_t rc = ncclSuccess;
 
 	ASSERT(s->me->run->config->uncompared); /* else the call itself is refused */
 	if (!scene_open(s, 0) || !scene_sum(s, 0, SCENE_COUNT, NULL) || !lab_barrier(s->me))
 		return;
 	for (int i = 0; i < (mine ? 1 : 2) && !rc; i++)
-		rc = ncclAllReduce(s->mem, result, i ? SCENE_COUNT : count, i ? ncclInt32 : type,
-				   i ? ncclSum : op, s->comm[0], s->stream[0]);
-	scene_judge(s, "ncclAllReduce", rc, ncclSuccess);
+		rc = i ? differ_call(s, DIFFERS, false, false) : differ_call(s, how, mine, reduces);
+	scene_judge(s, "a call that differs", rc, ncclSuccess);
 	scene_learn(s, 0, 4 * deadline_bound_ns(s->timeout_ms), ncclInvalidUsage);
-	deadline_names(s, "ncclAllReduce", culprit, ": call 1 is");
+	deadline_names(s, "a call that differs", culprit, ": call 1 is");
 	if (lab_barrier(s->me))
 		scene_abort(s, 0);
 }

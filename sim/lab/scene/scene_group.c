@@ -5,12 +5,15 @@
  * before and after its call; and a group that is simulated takes as long as its slowest GPU.
  */
 #include <math.h>
+#include <string.h>
 
 #include "sim/lab/scene/scene.h"
 
 #define GROUP_LEARN_NS      100000000000ull /* by then all ranks have the error of one */
 #define GROUP_STREAMS_LEAST 5
 #define GROUP_ERROR         1e-4 /* of estimates, which are added as floats */
+#define SIMULATE_BEYOND     16   /* bytes of fields that this version lacks */
+#define SIMULATE_FILL       0x5a
 
 _Static_assert(GROUP_STREAMS_LEAST <= SCENE_STREAMS, "a range of numbers of streams");
 _Static_assert(sizeof(int32_t) * SCENE_STREAMS * SCENE_COUNT <= SCENE_BYTES / 2,
@@ -193,11 +196,36 @@ static ncclResult_t simulate_call(struct scene *s, const struct lab_rank *it, in
 			     (cudaStream_t)it->stream);
 }
 
+/* The struct of a program of another version, which ends with the estimate, or has more fields. */
+struct simulate_info {
+	ncclSimInfo_t info;
+	uint8_t beyond[SIMULATE_BEYOND];
+};
+
+static struct simulate_info simulate_info_draw(struct scene *s)
+{
+	const size_t least = offsetof(ncclSimInfo_t, estimatedTime) + sizeof(float);
+	const size_t sizes[] = {least, sizeof(ncclSimInfo_t), sizeof(struct simulate_info)};
+	struct simulate_info info;
+
+	memset(&info, SIMULATE_FILL, sizeof info);
+	info.info = (ncclSimInfo_t)NCCL_SIM_INFO_INITIALIZER;
+	info.info.size = sizes[sim_rng_below(&s->own, ARRAY_LEN(sizes))];
+	return info;
+}
+
+static void simulate_info_check(struct scene *s, const struct simulate_info *info)
+{
+	for (size_t i = 0; i < sizeof info->beyond; i++)
+		if (info->beyond[i] != SIMULATE_FILL)
+			scene_report(s, "ncclGroupSimulateEnd", "wrote a field that it lacks");
+}
+
 /* The time of a group of the communicators `first` up to `end` of a rank, or of all ranks of the
  * process. */
 static double simulate(struct scene *s, const struct lab_rank *of, int first, int end, size_t count)
 {
-	ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+	struct simulate_info info = simulate_info_draw(s);
 	const struct lab_run *run = s->me->run;
 	ncclResult_t rc = ncclGroupStart(), ended;
 
@@ -206,12 +234,13 @@ static double simulate(struct scene *s, const struct lab_rank *of, int first, in
 		for (int k = first; k < end && !rc; k++)
 			if (of ? of == &run->rank[r] : run->rank[r].proc == s->me->proc)
 				rc = simulate_call(s, &run->rank[r], k, count);
-	ended = ncclGroupSimulateEnd(&info);
+	ended = ncclGroupSimulateEnd(&info.info);
 	scene_judge(s, "ncclGroupSimulateEnd", rc ? rc : ended, ncclSuccess);
-	if (!rc && !ended && !(info.estimatedTime > 0))
+	if (!rc && !ended && !(info.info.estimatedTime > 0))
 		scene_report(s, "ncclGroupSimulateEnd", "estimates no time");
+	simulate_info_check(s, &info);
 	(void)scene_cuda(s, cudaSetDevice(s->me->device), "cudaSetDevice");
-	return (double)info.estimatedTime;
+	return (double)info.info.estimatedTime;
 }
 
 static void simulate_expect(struct scene *s, const char *what, double got, double want)

@@ -6,6 +6,7 @@
  */
 #include "sim/lab/scene/scene_program.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,7 +156,7 @@ static ncclResult_t program_call_options(struct program *g, const struct program
 	cudaStream_t stream = g->stream[c->stream];
 	ncclCollConfig_t o = NCCL_COLLCONFIG_INITIALIZER;
 
-	o.minCTAs = o.maxCTAs = c->ctas;
+	o.minCTAs = o.maxCTAs = MIN_OF(c->ctas, g->most_ctas);
 	switch (c->op) {
 	case PROGRAM_ALL_REDUCE:
 		return ncclAllReduceConfig(in, out, c->count, ncclUint32, ncclSum, comm, stream,
@@ -372,13 +373,19 @@ static bool program_check(struct program *g)
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
-/* A call may have at most the channels of its communicator, which settings limit. */
-static bool program_may_have_options(const struct program *g)
+/* A call may have at most the channels of its communicator, which settings limit. 0: none. */
+static int program_most_ctas(const struct program *g)
 {
 	const struct lab_config *c = g->s->me->run->config;
+	const char name[] = "NCCL_MAX_NCHANNELS=";
+	int most = INT_MAX;
 
-	return !lab_has_env(c, "NCCL_MAX_CTAS") && !lab_has_env(c, "NCCL_MAX_NCHANNELS") &&
-	       !(c->env_odd && strstr(c->env_odd, "_CTAS="));
+	if (lab_has_env(c, "NCCL_MAX_CTAS") || (c->env_odd && strstr(c->env_odd, "_CTAS=")))
+		return 0;
+	for (const char *const *e = c->env; e && *e; e++)
+		if (strncmp(*e, name, sizeof name - 1) == 0)
+			most = (int)strtol(*e + sizeof name - 1, NULL, 10);
+	return most;
 }
 
 static bool program_alloc(struct program *g)
@@ -421,7 +428,8 @@ void scene_program(struct scene *s)
 	}
 	g->s = s;
 	program_draw(&g->plan, sim_rng_u64(&s->drawn), s->n);
-	g->plan.options &= program_may_have_options(g);
+	g->most_ctas = program_most_ctas(g);
+	g->plan.options &= g->most_ctas > 0;
 	ok = program_alloc(g) && lab_barrier(s->me) && program_make(g);
 	for (int k = 0; k < g->plan.steps && ok; k++)
 		ok = (k != g->plan.fails_at || program_init_fails(g)) && program_step(g, k);

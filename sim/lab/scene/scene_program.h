@@ -92,6 +92,7 @@ struct program {
 	uint32_t *mem, *host; /* on the GPU; pinned: inputs, and results as they are taken */
 	uint64_t busy_ns[PROGRAM_STEPS];
 	size_t free_bytes; /* of the GPU before the communicators */
+	int most_ctas;     /* channels of a call, at most; 0: calls have no options */
 };
 
 /* program_draw.c: the plan of a program of n ranks, and its k-th step. */

@@ -120,17 +120,26 @@ static void focus_size(struct focus *f)
 
 /* ---- the foci ------------------------------------------------------------------------------- */
 
+/* One in three has all channels of the machine, and calls with numbers of channels of their own:
+ * more than every two ranks are connected on. */
 static void focus_direct(struct focus *f)
 {
 	static const char *const names[] = {"all_reduce", "all_gather", "reduce_scatter", "reduce",
 					    "broadcast"};
+	bool many = focus_below(f, 3) == 0;
 
 	focus_one_host(f);
 	focus_collective(f, names, ARRAY_LEN(names));
 	swarm_env(f->s, "NCCL_ALGO=%s",
 		  focus_below(f, 2) ? "OneShot" : "OneShot;allreduce:TwoShot");
 	focus_slots(f, FOCUS_LL);
-	focus_channels(f, 1);
+	if (!many) {
+		focus_channels(f, 1);
+		return;
+	}
+	f->holds *= 2;
+	f->s->lab.options = true;
+	f->s->lab.iterations = 4;
 }
 
 /* A power of two of ranks, on one host or over the network. */

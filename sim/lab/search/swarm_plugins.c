@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Draws the lab's plugins, one seed in 16. */
+#include <string.h>
+
 #include "sim/lab/search/swarm_internal.h"
 
 /* A network is for runs without faults: those of links and processes are not its own. A list of
@@ -46,6 +48,23 @@ void scenario_take_plugin_failure(struct scenario *s, uint32_t function)
 	c->children = c->cuda_state = c->hasty = false;
 }
 
+/* Three in four collective networks get what they may have no operation for. */
+static void swarm_network_reduces(struct scenario *s, struct sim_rng *rng)
+{
+	static const ncclRedOp_t ops[] = {ncclProd, ncclMax, ncclMin};
+	struct lab_config *c = &s->lab;
+	bool drawn = sim_rng_below(rng, 4) != 0;
+	ncclRedOp_t op = ops[sim_rng_below(rng, ARRAY_LEN(ops))];
+
+	if (!drawn || !(c->plugins & LAB_PLUGIN_COLLNET) || c->root == LAB_ALL_ROOTS)
+		return;
+	c->collective = lab_collective_find("all_reduce", strlen("all_reduce"));
+	c->bytes_min = MAX_OF(c->bytes_min, 64ull); /* a call without elements runs nothing */
+	c->bytes_max = MAX_OF(c->bytes_max, c->bytes_min);
+	c->ops[0] = op;
+	c->op_count = 1;
+}
+
 void swarm_plugins(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -59,6 +78,7 @@ void swarm_plugins(struct scenario *s, uint64_t seed)
 	if (!drawn)
 		return;
 	scenario_take_plugins(s, plugins);
+	swarm_network_reduces(s, &rng);
 	if (fails)
 		scenario_take_plugin_failure(s, function);
 }

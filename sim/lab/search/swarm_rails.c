@@ -165,10 +165,10 @@ static void rails_plan(struct scenario *s, struct sim_rng *rng)
 	unsigned rank = (unsigned)sim_rng_below(rng, lab_ranks(&s->lab, NULL));
 	unsigned for_ms = 1 + (unsigned)sim_rng_below(rng, 200);
 	unsigned times = 2 + (unsigned)sim_rng_below(rng, 3);
-	uint64_t kind = sim_rng_below(rng, 6);
+	uint64_t kind = sim_rng_below(rng, 10);
 
 	ASSERT(s->lab.hosts > 1 && !s->plan[0]); /* rails are of the network */
-	if (kind == 5 && s->lab.collective->connects)
+	if (kind >= 5 && kind < 8 && s->lab.collective->connects)
 		kind = 3;
 	switch (kind) {
 	case 0:
@@ -196,6 +196,20 @@ static void rails_plan(struct scenario *s, struct sim_rng *rng)
 		snprintf(s->plan, sizeof s->plan,
 			 "verbs.response rank=%u nth=%u error status=RETRY_EXC_ERR\n", rank,
 			 1 + (unsigned)sim_rng_below(rng, 8));
+		break;
+	case 8:
+	case 9: /* no part of a message has arrived when the receiver reports the rail */
+		snprintf(s->plan, sizeof s->plan,
+			 "fabric.path host=%u port=%u after=collective+%uus clog for=%uus\n"
+			 "verbs.start host=%u port=%u after=collective+%uus error "
+			 "status=RETRY_EXC_ERR\n",
+			 host, 1 - port, at_us, 100 + 5 * for_ms, host, port, at_us);
+		break;
+	case 5:
+	case 6: /* an HCA, for good */
+		snprintf(s->plan, sizeof s->plan,
+			 "verbs.device host=%u port=%u after=collective+%uus fatal\n", host, port,
+			 at_us);
 		break;
 	default:
 		snprintf(s->plan, sizeof s->plan, "verbs.qp rank=%u after=collective+%uus fatal\n",

@@ -304,6 +304,27 @@ static bool swarm_cannot_run(struct scenario *s, uint64_t seed)
 	return true;
 }
 
+/* Every other process may use only HCAs or ports that its host lacks, in one of four worlds of
+ * contradictions between hosts. Each HCA has one port. */
+static bool swarm_no_hca(struct scenario *s, uint64_t seed)
+{
+	static const char *const lists[] = {"mlx5_0:2", "mlx5:2", "=mlx5", "mlx4",
+					    "=mlx5_0:2,mlx5_1:3"};
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.no_hca");
+	bool drawn = sim_rng_below(&rng, 4) == 0;
+	const char *list = lists[sim_rng_below(&rng, ARRAY_LEN(lists))];
+
+	if (!drawn || s->lab.hosts == 1 || swarm_has_sockets(s))
+		return false;
+	swarm_env(s, "NCCL_NET=IB");
+	swarm_env(s, "NCCL_IB_HCA=mlx5");
+	snprintf(s->env_odd, sizeof s->env_odd, "NCCL_IB_HCA=%s", list);
+	s->expect = SCENARIO_EXPECT_REFUSED;
+	return true;
+}
+
 /* Settings that contradict each other, one seed in 20 of those without faults, and side worlds
  * of that kind: every init must fail, and a rank must report the contradiction. */
 void swarm_contradiction(struct scenario *s, uint64_t seed, bool always)
@@ -319,7 +340,7 @@ void swarm_contradiction(struct scenario *s, uint64_t seed, bool always)
 	if (!drawn || s->plan[0] || !setting_has_processes(s) || swarm_is_set(s, "NCCL_COMM_ID") ||
 	    swarm_is_set(s, "NCCL_COMM_BLOCKING=0"))
 		return;
-	if (!swarm_cannot_run(s, seed)) {
+	if (!swarm_cannot_run(s, seed) && !swarm_no_hca(s, seed)) {
 		if (!setting_pair_fits(s, p))
 			return;
 		ASSERT(strcmp(p->one, p->other) != 0);

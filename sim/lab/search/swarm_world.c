@@ -390,6 +390,9 @@ void swarm_side_scenes(struct scenario *s, uint64_t seed)
 	if (small_fifo && !swarm_is_set(s, "NCCL_WORK_")) {
 		swarm_env(s, "NCCL_WORK_ARGS_BYTES=0");
 		swarm_env(s, "NCCL_WORK_FIFO_BYTES=4096");
+		/* launches of few and of many channels */
+		swarm_env(s, "NCCL_MIN_NCHANNELS=1");
+		swarm_env(s, "NCCL_MAX_NCHANNELS=8");
 	}
 	if (!timed && ras) {
 		c->ras = MAX_OF(c->ras, 1u);

@@ -9,13 +9,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/include/nccl_device.h"
 #include "core/os/os.h"
 #include "sim/lab/check/collective.h"
 #include "sim/lab/run/runner.h"
 #include "tests/suite.h"
 
 #define SCENES_ALL   24
-#define SCENES_KINDS 22
+#define SCENES_KINDS 27
 #define SCENES_SEEDS 5
 
 #define SCENES_STALL_FIRST 10
@@ -36,6 +37,9 @@ static enum spoil {
 	SPOIL_STATE,    /* a suspended communicator is suspended again */
 	SPOIL_PARTS,    /* memory that is suspended does not count as memory that can be */
 	SPOIL_ROOT,     /* a broadcast has another root */
+	SPOIL_OFFSET,   /* the offset of a window's end has an address */
+	SPOIL_USE,      /* a window is deregistered that an open group uses */
+	SPOIL_SIZE,     /* a simulation takes a struct of its own size alone */
 	SPOIL_CLASS,    /* a message that is refused has another error */
 	SPOIL_LINE,     /* the line of an error names no rank */
 	SPOIL_DEADLINE, /* an init returns long after its deadline */
@@ -59,6 +63,10 @@ ncclResult_t ncclCommInitRank(ncclComm_t *comm, int nranks, ncclUniqueId id, int
 
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
 {
+	if (spoil == SPOIL_SIZE && info->size != sizeof *info) {
+		(void)pncclGroupEnd();
+		return ncclInvalidArgument;
+	}
 	ncclResult_t rc = pncclGroupSimulateEnd(info);
 
 	if (spoil == SPOIL_ESTIMATE && info->estimatedTime > 10)
@@ -69,6 +77,25 @@ ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
 ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
 {
 	return spoil == SPOIL_REVOKE ? ncclInvalidUsage : pncclCommRevoke(comm, flags);
+}
+
+ncclResult_t ncclGetPeerDevicePointer(ncclWindow_t window, size_t offset, int peer, void **out)
+{
+	ncclResult_t rc = pncclGetPeerDevicePointer(window, offset, peer, out);
+
+	if (spoil != SPOIL_OFFSET || rc != ncclInvalidArgument || !offset)
+		return rc;
+	rc = pncclGetPeerDevicePointer(window, offset - 1, peer, out);
+	if (!rc && *out)
+		*out = (char *)*out + 1;
+	return rc;
+}
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
+{
+	ncclResult_t rc = pncclCommWindowDeregister(comm, window);
+
+	return spoil == SPOIL_USE && rc == ncclInvalidUsage ? ncclSuccess : rc;
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm)

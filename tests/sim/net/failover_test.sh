@@ -48,6 +48,11 @@ for nth in 20 22; do
 	run 0 "fabric.link host=0 port=1 nth=$nth down" all_reduce --gpus 1 -b 64K -e 64K --seed 1 \
 		--env NCCL_ALGO=Ring --env NCCL_PROTO=Simple
 done
+# A device is lost when data has come over it that is not flushed yet: another device flushes.
+retries=(--env NCCL_IB_TIMEOUT=10 --env NCCL_IB_RETRY_CNT=7)
+run 0 'verbs.device host=1 port=1 after=collective+11us fatal' all_reduce --gpus 1 -b 146312 -e 146312 --place in \
+	-n 2 -d uint32 -o mulsum --any-numbers --seed 1 --env NCCL_PROTO=LL128 --env NCCL_MAX_NCHANNELS=4 \
+	--env NCCL_IB_ADAPTIVE_ROUTING=0 --budget-events 200000
 retries=("${short[@]}")
 
 # the lines at both ends
