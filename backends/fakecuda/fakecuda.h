@@ -24,6 +24,7 @@
 #include <cuda_runtime_api.h>
 
 #include "backends/fakecuda/shadow.h"
+#include "backends/fakecuda/stream/memop.h"
 #include "backends/peermem.h"
 #include "core/device/shim/shim_fake.h"
 #include "core/os/os.h"
@@ -225,6 +226,7 @@ enum fc_op_kind {
 	FC_OP_RECORD,
 	FC_OP_WAIT,
 	FC_OP_HOST_FUNC,
+	FC_OP_MEMOP,
 };
 
 struct fc_copy {
@@ -262,6 +264,7 @@ struct fc_op {
 			cudaHostFn_t fn;
 			void *arg;
 		} host_func;
+		struct fc_memop memop;
 	};
 };
 

@@ -165,3 +165,44 @@ PER_THREAD(cuGraphUpload_ptsz, CUgraphExec hGraphExec, CUstream hStream)
 {
 	return cuGraphUpload(hGraphExec, own_stream(hStream));
 }
+
+PER_THREAD(cuLaunchHostFunc_ptsz, CUstream hStream, CUhostFn fn, void *userData)
+{
+	fc_at_announce("cuLaunchHostFunc", __builtin_return_address(0));
+	return cuLaunchHostFunc(own_stream(hStream), fn, userData);
+}
+
+PER_THREAD(cuStreamWaitValue32_v2_ptsz, CUstream stream, CUdeviceptr addr, cuuint32_t value,
+	   unsigned int flags)
+{
+	fc_at_announce("cuStreamWaitValue32", __builtin_return_address(0));
+	return cuStreamWaitValue32(own_stream(stream), addr, value, flags);
+}
+
+PER_THREAD(cuStreamWaitValue64_v2_ptsz, CUstream stream, CUdeviceptr addr, cuuint64_t value,
+	   unsigned int flags)
+{
+	fc_at_announce("cuStreamWaitValue64", __builtin_return_address(0));
+	return cuStreamWaitValue64(own_stream(stream), addr, value, flags);
+}
+
+PER_THREAD(cuStreamWriteValue32_v2_ptsz, CUstream stream, CUdeviceptr addr, cuuint32_t value,
+	   unsigned int flags)
+{
+	fc_at_announce("cuStreamWriteValue32", __builtin_return_address(0));
+	return cuStreamWriteValue32(own_stream(stream), addr, value, flags);
+}
+
+PER_THREAD(cuStreamWriteValue64_v2_ptsz, CUstream stream, CUdeviceptr addr, cuuint64_t value,
+	   unsigned int flags)
+{
+	fc_at_announce("cuStreamWriteValue64", __builtin_return_address(0));
+	return cuStreamWriteValue64(own_stream(stream), addr, value, flags);
+}
+
+PER_THREAD(cuStreamBatchMemOp_v2_ptsz, CUstream stream, unsigned int count,
+	   CUstreamBatchMemOpParams *paramArray, unsigned int flags)
+{
+	fc_at_announce("cuStreamBatchMemOp", __builtin_return_address(0));
+	return cuStreamBatchMemOp(own_stream(stream), count, paramArray, flags);
+}

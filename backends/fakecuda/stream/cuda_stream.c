@@ -127,6 +127,10 @@ static bool stream_start(struct fc_op *op)
 		op->running = true;
 		fc_host_func_start(op);
 		return false;
+	case FC_OP_MEMOP:
+		op->running = true;
+		fc_memop_start(op);
+		return false;
 	}
 	ASSERT(!"an operation of a known kind");
 	return true;
@@ -411,8 +415,11 @@ void fc_ctx_kill(struct fc_ctx *ctx, cudaError_t error)
 		__atomic_store_n(&k->dead.v_, 1, __ATOMIC_RELEASE);
 		sim_wrote(&k->dead, sizeof k->dead);
 	}
-	for (struct CUstream_st *s = ctx->streams; s; s = s->next)
+	for (struct CUstream_st *s = ctx->streams; s; s = s->next) {
 		os_event_post(s);
+		if (s->head && s->head->running && s->head->kind == FC_OP_MEMOP)
+			fc_memop_kill(s->head);
+	}
 	for (struct CUevent_st *e = ctx->events; e; e = e->next)
 		os_event_post(e);
 	os_event_post(ctx);

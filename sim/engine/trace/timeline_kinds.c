@@ -18,6 +18,7 @@ static const struct timeline_kind timeline_kinds[] = {
 	{"cuda.graph", true, {"gpu", "executable graph", "launch"}},
 	{"cuda.kernel", true, {"gpu", "kernel", "blocks<<32 threads"}},
 	{"cuda.kernel.done", true, {"gpu", "kernel", ""}},
+	{"cuda.memop", true, {"gpu", "stream", "bytes"}},
 	{"cuda.set", true, {"gpu", "stream", "bytes"}},
 	{"fault", false, {"line", "fired", "argument"}},
 	{"faults heal", false, {"fired", "", ""}},
