@@ -127,6 +127,9 @@ static bool stream_start(struct fc_op *op)
 		op->running = true;
 		fc_host_func_start(op);
 		return false;
+	case FC_OP_BLOCK:
+		fc_block_op(op);
+		return true;
 	case FC_OP_MEMOP:
 		op->running = true;
 		fc_memop_start(op);
@@ -349,6 +352,8 @@ cudaError_t fc_stream_wait(struct CUstream_st *s, uint64_t done, const char *cal
 		cudaError_t rc = s->ctx->sticky;
 		if (over)
 			fc_use_host_waited(s, done);
+		if (over && UNLIKELY(s->ctx->proc->pools))
+			fc_pools_waited(s->ctx->proc);
 		fc_unlock();
 		if (over) {
 			mem_acquire(&s->done);
@@ -385,6 +390,8 @@ static cudaError_t ctx_wait(struct fc_ctx *ctx, const char *call, bool gone)
 		cudaError_t rc = ctx->sticky;
 		for (struct CUstream_st *s = over ? ctx->streams : NULL; s; s = s->next)
 			fc_use_host_waited(s, s->queued);
+		if (over && UNLIKELY(ctx->proc->pools))
+			fc_pools_waited(ctx->proc);
 		fc_unlock();
 		if (over) {
 			mem_acquire(ctx);

@@ -19,6 +19,8 @@ static const struct timeline_kind timeline_kinds[] = {
 	{"cuda.kernel", true, {"gpu", "kernel", "blocks<<32 threads"}},
 	{"cuda.kernel.done", true, {"gpu", "kernel", ""}},
 	{"cuda.memop", true, {"gpu", "stream", "bytes"}},
+	{"cuda.pool.alloc", true, {"gpu", "stream", "bytes"}},
+	{"cuda.pool.free", true, {"gpu", "stream", "bytes"}},
 	{"cuda.set", true, {"gpu", "stream", "bytes"}},
 	{"fault", false, {"line", "fired", "argument"}},
 	{"faults heal", false, {"fired", "", ""}},

@@ -83,7 +83,7 @@ echo "ok: $facts constants, sizes and offsets agree"
 {
 	echo '#include <cuda_runtime_api.h>'
 	echo '#include <cuda.h>'
-	for h in cuda_runtime_api.h graph_api.h cuda.h cuda_graph.h driver_api.h driver_memory.h; do
+	for h in cuda_runtime_api.h graph_api.h pool_api.h cuda.h cuda_graph.h driver_api.h driver_memory.h; do
 		awk '/^FAKECUDA_API/ { on = 1 } on { print } /;/ { on = 0 }' "$ours/$h" |
 			sed 's/FAKECUDA_API//; s/FAKECUDA_OPT([A-Za-z0-9]*)//g'
 	done
