@@ -35,7 +35,7 @@ set(site_object $<TARGET_OBJECTS:core_site>)
 
 # ---- the GPU double
 if(DOPPEL_GPU STREQUAL "fakecuda")
-	set(fakecuda_folders entry runtime graph memory stream launch vmm ptx image)
+	set(fakecuda_folders entry runtime graph memory stream launch vmm pool ptx image)
 	list(TRANSFORM fakecuda_folders PREPEND backends/fakecuda/)
 	doppel_sources(fakecuda_sources backends/fakecuda ${fakecuda_folders})
 	add_library(fakecuda SHARED ${fakecuda_sources} ${site_object})

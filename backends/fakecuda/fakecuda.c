@@ -160,7 +160,9 @@ static bool fc_describe(const void *at, char *out, size_t bytes)
 		snprintf(out, bytes,
 			 "%llu bytes into pinned host memory #%u, %s of %llu bytes by %s (%s)",
 			 (unsigned long long)(address - r->base), r->number,
-			 r->registered ? "cudaHostRegister" : "cudaHostAlloc",
+			 r->registered ? "cudaHostRegister"
+			 : r->managed  ? "cudaMallocManaged"
+				       : "cudaHostAlloc",
 			 (unsigned long long)r->bytes, r->who, p->os->name);
 		return true;
 	}

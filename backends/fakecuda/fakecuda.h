@@ -24,6 +24,7 @@
 #include <cuda_runtime_api.h>
 
 #include "backends/fakecuda/shadow.h"
+#include "backends/fakecuda/stream/memop.h"
 #include "backends/peermem.h"
 #include "core/device/shim/shim_fake.h"
 #include "core/os/os.h"
@@ -60,6 +61,7 @@ struct fc_alloc {
 	uint8_t freed;
 	/* cuMemCreate: accessed through mappings only, freed with the last handle. */
 	uint8_t vmm, rdma;      /* rdma: HCAs may register it */
+	uint8_t pooled;         /* stream-ordered: a struct fc_block has the rest */
 	uint8_t imported;       /* of another real process (ipc_share.c) */
 	uint32_t exports;       /* descriptors exported and not known to be closed */
 	uint32_t entry;         /* 1 + its entry in struct fc_exports; 0: none */
@@ -110,6 +112,7 @@ struct fc_host_range {
 	unsigned int flags;
 	int32_t device;  /* current when it was pinned */
 	bool registered; /* false: allocated */
+	bool managed;    /* by cuMemAllocManaged */
 	char who[FC_WHO_BYTES];
 };
 
@@ -129,35 +132,6 @@ struct fc_ipc_open {
 	uint64_t base;
 	uint32_t count;
 	struct fc_clock used; /* operations whose kernels, of this process, accessed it */
-};
-
-/* vmm.c: a process' reference to cuMemCreate memory. It exists until the program released it and no
- * mapping uses it. */
-struct fc_vmm_handle {
-	struct fc_vmm_handle *next;
-	uint64_t value;          /* the program's handle */
-	uint32_t device, number; /* identify the allocation */
-	uint32_t refs, maps;     /* references of the program; number of mappings */
-	char who[FC_WHO_BYTES];
-};
-
-struct fc_vmm_map {
-	struct fc_vmm_map *next; /* next by address in the reservation */
-	uint64_t base, bytes, home;
-	struct fc_vmm_handle *handle;
-	bool access[FC_MAX_VISIBLE]; /* indexed by visible ordinal */
-	bool host_access;            /* for host memory only */
-	bool shown;                  /* it has a view of its own (fc_va_window) */
-	struct fc_clock used;        /* operations whose kernels, of this process, accessed it */
-};
-
-/* A reservation of cuMemAddressReserve. */
-struct fc_vmm_space {
-	struct fc_vmm_space *prev, *next;
-	struct fc_proc *proc;
-	uint64_t base, bytes;
-	struct fc_vmm_map *maps;
-	char who[FC_WHO_BYTES];
 };
 
 /* A device's primary context as the driver counts it; a CUcontext is its address. `active`: it
@@ -199,6 +173,7 @@ struct fc_proc {
 	/* kernels, queued or running, that did not declare the memory they use */
 	uint32_t strangers;
 	struct fc_graphs *graphs; /* graph/graph.h; NULL: it never used one */
+	struct fc_pools *pools;   /* pool/pool.h; NULL: the same */
 };
 
 struct fc_ctx {
@@ -225,6 +200,8 @@ enum fc_op_kind {
 	FC_OP_RECORD,
 	FC_OP_WAIT,
 	FC_OP_HOST_FUNC,
+	FC_OP_MEMOP,
+	FC_OP_BLOCK,
 };
 
 struct fc_copy {
@@ -262,6 +239,12 @@ struct fc_op {
 			cudaHostFn_t fn;
 			void *arg;
 		} host_func;
+		struct fc_memop memop;
+		struct {
+			uint64_t base;   /* of memory of a pool */
+			uint32_t number; /* of its allocation */
+			bool frees;      /* false: the memory is usable from here on */
+		} block;
 	};
 };
 
@@ -368,8 +351,8 @@ struct fc_state {
 	uint64_t graph_serial;        /* of the newest capture or node */
 	bool vmm_orphans; /* memory of cuMem without a handle may exist: a descriptor has it */
 	struct fc_leaks {
-		uint64_t allocations, host, streams, events, ipc, dmabufs, vmm, graphs;
-		char first[8][96];
+		uint64_t allocations, host, streams, events, ipc, dmabufs, vmm, graphs, pools;
+		char first[9][96];
 	} leaks;
 };
 extern struct fc_state fc;
@@ -491,5 +474,6 @@ static inline void *fc_alias_range(uint64_t address, uint64_t bytes)
 #include "backends/fakecuda/stream/cuda_stream.h"
 #include "backends/fakecuda/graph/graph.h"
 #include "backends/fakecuda/image/image.h"
+#include "backends/fakecuda/pool/pool.h"
 
 #endif

@@ -18,7 +18,8 @@ enum {
 	FC_LEAK_IPC,
 	FC_LEAK_DMABUF,
 	FC_LEAK_VMM,
-	FC_LEAK_GRAPH
+	FC_LEAK_GRAPH,
+	FC_LEAK_POOL
 };
 
 static void fc_leak_note(int kind, uint64_t *count, const char *fmt, ...)
@@ -48,13 +49,31 @@ static void fc_ctx_count_leaks(struct fc_ctx *ctx)
 	}
 }
 
+/* Memory that a stream is about to free is not left. */
+static bool fc_alloc_is_left(const struct fc_proc *p, const struct fc_alloc *al)
+{
+	const struct fc_block *b = al->pooled ? fc_block_find(p, al->base) : NULL;
+
+	return al->proc == p->os->id && !al->freed && !al->vmm && !fc_instance_is(al) &&
+	       !(b && b->is_dying);
+}
+
+static void fc_pools_count_leaks(const struct fc_proc *p)
+{
+	for (const struct CUmemPoolHandle_st *pool = p->pools ? p->pools->pools : NULL; pool;
+	     pool = pool->next)
+		if (!pool->automatic && !pool->destroyed)
+			fc_leak_note(FC_LEAK_POOL, &fc.leaks.pools, "pool of gpu %u, by %s",
+				     pool->dev->index, pool->who);
+}
+
 static void fc_proc_count_leaks(struct fc_proc *p)
 {
 	for (int32_t i = 0; i < p->count; i++) {
 		struct fc_device *dev = p->device[i];
 		for (uint32_t a = 0; a < dev->alloc_count; a++) {
 			const struct fc_alloc *al = &dev->alloc[a];
-			if (al->proc == p->os->id && !al->freed && !al->vmm && !fc_instance_is(al))
+			if (fc_alloc_is_left(p, al))
 				fc_leak_note(FC_LEAK_ALLOC, &fc.leaks.allocations,
 					     "%llu bytes on gpu %u, by %s",
 					     (unsigned long long)al->bytes, dev->index, al->who);
@@ -136,6 +155,7 @@ static void fc_device_free_of(struct fc_device *dev, const struct fc_proc *p)
 
 void fc_ctx_reset(struct fc_ctx *ctx)
 {
+	fc_pools_device_gone(ctx->proc, ctx->dev);
 	fc_device_free_of(ctx->dev, ctx->proc);
 	fc_graphs_ctx_gone(ctx);
 	fc_ctx_drop(ctx);
@@ -164,6 +184,7 @@ void fc_proc_gone(struct os_proc *os, bool killed)
 		fc_proc_count_leaks(p);
 		fc_vmm_count_leaks(p);
 		fc_graphs_count_leaks(p);
+		fc_pools_count_leaks(p);
 	}
 	fc_graphs_end(p);
 	for (int32_t i = 0; i < p->count; i++) {
@@ -176,6 +197,7 @@ void fc_proc_gone(struct os_proc *os, bool killed)
 	fc_proc_close_dmabufs(p, killed);
 	fc_vmm_proc_gone(p);
 	fc_vmm_sweep();
+	fc_pools_end(p);
 	fc_proc_free_memory(p);
 	fc_map_changed();
 	for (int32_t i = 0; i < p->count; i++) /* kernels of other processes may wait for its SMs */
@@ -205,6 +227,7 @@ void fc_world_end(void)
 	world_leak("open ipc handles", fc.leaks.ipc, fc.leaks.first[FC_LEAK_IPC]);
 	world_leak("cuMem handles and addresses", fc.leaks.vmm, fc.leaks.first[FC_LEAK_VMM]);
 	world_leak("cuda graphs", fc.leaks.graphs, fc.leaks.first[FC_LEAK_GRAPH]);
+	world_leak("cuda memory pools", fc.leaks.pools, fc.leaks.first[FC_LEAK_POOL]);
 	world_leak("open dma-bufs", fc.leaks.dmabufs, fc.leaks.first[FC_LEAK_DMABUF]);
 	for (uint32_t i = 0; i < fc.memory_count; i++) {
 		if (fc.device[i].gpu)

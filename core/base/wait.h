@@ -5,6 +5,8 @@
  * that must make it true. Used on the host (os_wait) and by warps (dev_wait), in C17 and C++17.
  *
  * A wait on a word is true when ((load(on) & mask) OP want); `bytes` (4 or 8) is the word's size.
+ * WAIT_GE_CYCLIC is true when the difference, as a signed word, is not negative. Counters that
+ * overflow compare so. CUDA's stream memory operations use it.
  *
  * WAIT_LINE16 waits on a 16-byte line {data1, flag1, data2, flag2} of four uint32. It is true when
  * both flags equal (uint32)want; `mask` is the line's number, for reports.
@@ -26,7 +28,13 @@ enum wait_kind {
 	WAIT_GE, /* unsigned comparison */
 	WAIT_LINE16,
 	WAIT_OBJECT,
+	WAIT_GE_CYCLIC,
 };
+
+static inline bool wait_ge_cyclic(uint64_t value, uint64_t want, int bytes)
+{
+	return bytes == 4 ? (int32_t)(uint32_t)(value - want) >= 0 : (int64_t)(value - want) >= 0;
+}
 
 /* The agent that must make the wait true; -1 for a number that does not apply. `object` names the
  * kind of agent ("rank 2 proxy send", "qp 0x17"): a string constant, or NULL. */

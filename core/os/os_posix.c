@@ -198,6 +198,8 @@ static bool posix_wait_true(const struct wait *w)
 		return v != w->want;
 	case WAIT_GE:
 		return v >= w->want;
+	case WAIT_GE_CYCLIC:
+		return wait_ge_cyclic(v, w->want, w->bytes);
 	default:
 		doppel_assert_fail("unknown kind of wait", __FILE__, __LINE__);
 	}

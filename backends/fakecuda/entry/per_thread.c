@@ -165,3 +165,79 @@ PER_THREAD(cuGraphUpload_ptsz, CUgraphExec hGraphExec, CUstream hStream)
 {
 	return cuGraphUpload(hGraphExec, own_stream(hStream));
 }
+
+PER_THREAD(cuLaunchHostFunc_ptsz, CUstream hStream, CUhostFn fn, void *userData)
+{
+	fc_at_announce("cuLaunchHostFunc", __builtin_return_address(0));
+	return cuLaunchHostFunc(own_stream(hStream), fn, userData);
+}
+
+PER_THREAD(cuStreamWaitValue32_v2_ptsz, CUstream stream, CUdeviceptr addr, cuuint32_t value,
+	   unsigned int flags)
+{
+	fc_at_announce("cuStreamWaitValue32", __builtin_return_address(0));
+	return cuStreamWaitValue32(own_stream(stream), addr, value, flags);
+}
+
+PER_THREAD(cuStreamWaitValue64_v2_ptsz, CUstream stream, CUdeviceptr addr, cuuint64_t value,
+	   unsigned int flags)
+{
+	fc_at_announce("cuStreamWaitValue64", __builtin_return_address(0));
+	return cuStreamWaitValue64(own_stream(stream), addr, value, flags);
+}
+
+PER_THREAD(cuStreamWriteValue32_v2_ptsz, CUstream stream, CUdeviceptr addr, cuuint32_t value,
+	   unsigned int flags)
+{
+	fc_at_announce("cuStreamWriteValue32", __builtin_return_address(0));
+	return cuStreamWriteValue32(own_stream(stream), addr, value, flags);
+}
+
+PER_THREAD(cuStreamWriteValue64_v2_ptsz, CUstream stream, CUdeviceptr addr, cuuint64_t value,
+	   unsigned int flags)
+{
+	fc_at_announce("cuStreamWriteValue64", __builtin_return_address(0));
+	return cuStreamWriteValue64(own_stream(stream), addr, value, flags);
+}
+
+PER_THREAD(cuStreamBatchMemOp_v2_ptsz, CUstream stream, unsigned int count,
+	   CUstreamBatchMemOpParams *paramArray, unsigned int flags)
+{
+	fc_at_announce("cuStreamBatchMemOp", __builtin_return_address(0));
+	return cuStreamBatchMemOp(own_stream(stream), count, paramArray, flags);
+}
+
+PER_THREAD(cuMemAllocAsync_ptsz, CUdeviceptr *dptr, size_t bytesize, CUstream hStream)
+{
+	fc_at_announce("cuMemAllocAsync", __builtin_return_address(0));
+	return cuMemAllocAsync(dptr, bytesize, own_stream(hStream));
+}
+
+PER_THREAD(cuMemAllocFromPoolAsync_ptsz, CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
+	   CUstream hStream)
+{
+	fc_at_announce("cuMemAllocFromPoolAsync", __builtin_return_address(0));
+	return cuMemAllocFromPoolAsync(dptr, bytesize, pool, own_stream(hStream));
+}
+
+PER_THREAD(cuMemFreeAsync_ptsz, CUdeviceptr dptr, CUstream hStream)
+{
+	fc_at_announce("cuMemFreeAsync", __builtin_return_address(0));
+	return cuMemFreeAsync(dptr, own_stream(hStream));
+}
+
+PER_THREAD(cuMemPrefetchAsync_v2_ptsz, CUdeviceptr devPtr, size_t count, CUmemLocation location,
+	   unsigned int flags, CUstream hStream)
+{
+	fc_at_announce("cuMemPrefetchAsync", __builtin_return_address(0));
+	return cuMemPrefetchAsync(devPtr, count, location, flags, own_stream(hStream));
+}
+
+PER_THREAD(cuMemcpyBatchAsync_v2_ptsz, CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
+	   size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs,
+	   CUstream hStream)
+{
+	fc_at_announce("cuMemcpyBatchAsync", __builtin_return_address(0));
+	return cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs,
+				  own_stream(hStream));
+}

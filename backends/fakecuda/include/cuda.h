@@ -27,7 +27,6 @@ typedef unsigned long long CUmemGenericAllocationHandle;
 typedef struct CUmulticastObjectProp_st CUmulticastObjectProp;
 typedef struct CUlaunchConfig_st CUlaunchConfig;
 typedef struct CUctxCreateParams_st CUctxCreateParams;
-typedef union CUstreamBatchMemOpParams_union CUstreamBatchMemOpParams;
 
 typedef enum cudaError_enum {
 	CUDA_SUCCESS = 0,
@@ -400,7 +399,6 @@ typedef struct CUmemAccessDesc_st {
 #define cuMemGetAddressRange cuMemGetAddressRange_v2
 #define cuCtxCreate          cuCtxCreate_v4
 #define cuCtxDestroy         cuCtxDestroy_v2
-#define cuStreamBatchMemOp   cuStreamBatchMemOp_v2
 
 FAKECUDA_API CUresult cuInit(unsigned int Flags);
 FAKECUDA_API CUresult cuDriverGetVersion(int *driverVersion);
@@ -445,6 +443,7 @@ FAKECUDA_API CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp
 #include "cuda_graph.h"
 #include "cuda_module.h"
 #include "driver_api.h"
+#include "driver_memory.h"
 
 /* ---- declared, not implemented: ABSENT in entry/entries.def --------------------------------- */
 
@@ -465,8 +464,6 @@ FAKECUDA_API CUresult cuMulticastGetGranularity(size_t *granularity,
 FAKECUDA_API CUresult cuCtxCreate(CUcontext *pctx, CUctxCreateParams *ctxCreateParams,
 				  unsigned int flags, CUdevice dev);
 FAKECUDA_API CUresult cuCtxDestroy(CUcontext ctx);
-FAKECUDA_API CUresult cuStreamBatchMemOp(CUstream stream, unsigned int count,
-					 CUstreamBatchMemOpParams *paramArray, unsigned int flags);
 FAKECUDA_API CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
 				     unsigned int gridDimZ, unsigned int blockDimX,
 				     unsigned int blockDimY, unsigned int blockDimZ,

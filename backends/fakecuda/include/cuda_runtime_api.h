@@ -144,21 +144,6 @@ FAKECUDA_API cudaError_t cudaMemcpyFromSymbolAsync(void *dst, const void *symbol
 
 /* ---- declared, not implemented: ABSENT in entry/entries.def --------------------------------- */
 
-FAKECUDA_API cudaError_t cudaMallocAsync(void **devPtr, size_t size, cudaStream_t hStream);
-FAKECUDA_API cudaError_t cudaFreeAsync(void *devPtr, cudaStream_t hStream);
-FAKECUDA_API cudaError_t cudaMallocFromPoolAsync(void **ptr, size_t size, cudaMemPool_t memPool,
-						 cudaStream_t stream);
-FAKECUDA_API cudaError_t cudaMallocManaged(void **devPtr, size_t size,
-					   unsigned int flags FAKECUDA_OPT(cudaMemAttachGlobal));
-FAKECUDA_API cudaError_t cudaMemPoolCreate(cudaMemPool_t *memPool,
-					   const struct cudaMemPoolProps *poolProps);
-FAKECUDA_API cudaError_t cudaMemPoolDestroy(cudaMemPool_t memPool);
-FAKECUDA_API cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t memPool, enum cudaMemPoolAttr attr,
-						 void *value);
-FAKECUDA_API cudaError_t cudaMemcpyBatchAsync(void *const *dsts, const void *const *srcs,
-					      const size_t *sizes, size_t count,
-					      struct cudaMemcpyAttributes *attrs, size_t *attrsIdxs,
-					      size_t numAttrs, cudaStream_t stream);
 FAKECUDA_API cudaError_t cudaMemcpy2DAsync(void *dst, size_t dpitch, const void *src, size_t spitch,
 					   size_t width, size_t height, enum cudaMemcpyKind kind,
 					   cudaStream_t stream FAKECUDA_OPT(0));
@@ -166,9 +151,10 @@ FAKECUDA_API cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t *handle, cud
 FAKECUDA_API cudaError_t cudaIpcOpenEventHandle(cudaEvent_t *event, cudaIpcEventHandle_t handle);
 FAKECUDA_API cudaError_t cudaGetFuncBySymbol(cudaFunction_t *functionPtr, const void *symbolPtr);
 
-/* ---- CUDA graphs, capture, user objects ----------------------------------------------------- */
+/* ---- CUDA graphs, capture, user objects; pools ---------------------------------------------- */
 
 #include "graph_api.h"
+#include "pool_api.h"
 
 #ifdef __cplusplus
 }

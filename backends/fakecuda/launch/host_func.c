@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cudaLaunchHostFunc: callbacks in the order of a stream, each on a task of its own. */
+/* cuLaunchHostFunc: callbacks in the order of a stream, each on a task of its own. */
 #include "backends/fakecuda/fakecuda.h"
 
 #include "sim/world/program/world_guest.h"
@@ -70,23 +70,24 @@ struct fc_op *fc_host_func_queue(struct CUstream_st *s, cudaHostFn_t fn, void *a
 	return op;
 }
 
-cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *userData)
+CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
 {
+	const struct fc_at at = FC_AT("cuLaunchHostFunc");
 	struct fc_ctx *ctx;
-	cudaError_t rc = fc_enter_ctx("cudaLaunchHostFunc", &ctx);
+	cudaError_t rc = fc_enter_ctx(at.call, &ctx);
 	if (!rc && !fn)
 		rc = cudaErrorInvalidValue;
 	if (rc)
-		return fc_leave(rc);
+		return fc_driver_leave(rc);
 	fc_lock();
-	struct CUstream_st *s = fc_stream_get(ctx, stream, "cudaLaunchHostFunc");
-	rc = s ? fc_capture_check(s, "cudaLaunchHostFunc") : cudaErrorInvalidResourceHandle;
+	struct CUstream_st *s = fc_stream_get(ctx, hStream, at.call);
+	rc = s ? fc_capture_check(s, at.call) : cudaErrorInvalidResourceHandle;
 	if (!rc && s->capture) {
 		const struct fc_work work = {.type = cudaGraphNodeTypeHost, .host = {fn, userData}};
-		fc_capture_add(s, &work, "cudaLaunchHostFunc", __builtin_return_address(0));
+		fc_capture_add(s, &work, at.call, at.caller);
 	} else if (!rc) {
 		fc_host_func_queue(s, fn, userData);
 	}
 	fc_unlock();
-	return fc_leave(rc);
+	return fc_driver_leave(rc);
 }

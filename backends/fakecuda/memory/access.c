@@ -125,7 +125,7 @@ bool fc_access_kernel(struct fc_ctx *ctx, uint64_t address, uint64_t bytes, stru
 		return true;
 	}
 	struct fc_alloc *a = fc_access_alloc(ctx->proc, dev, address, bytes);
-	if (!a || !access_peer(ctx, dev))
+	if (!a || !(a->pooled ? fc_block_may(ctx, address) : access_peer(ctx, dev)))
 		return false;
 	range->lo = a->base;
 	range->hi = a->base + a->bytes;
@@ -167,7 +167,12 @@ void fc_access_explain(struct fc_ctx *ctx, uint64_t address, uint64_t bytes, cha
 	else if (!dev)
 		snprintf(out, n, "host memory that is not pinned in %s%s", ctx->proc->os->name,
 			 fc_host_find(ctx->proc, address, 1) ? " to its end" : "");
-	else if (!access_explain_proc(ctx->proc, dev, address, bytes, out, n))
+	else if (access_explain_proc(ctx->proc, dev, address, bytes, out, n))
+		return;
+	else if (fc_block_find(ctx->proc, address))
+		snprintf(out, n, "the memory's pool gives gpu %u no access (cuMemPoolSetAccess)",
+			 ctx->dev->index);
+	else
 		snprintf(out, n, "gpu %u has no peer access to gpu %u in %s", ctx->dev->index,
 			 dev->index, ctx->proc->os->name);
 }

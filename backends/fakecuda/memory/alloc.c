@@ -116,6 +116,8 @@ static cudaError_t alloc_new(const struct fc_proc *proc, struct fc_device *dev, 
 	ASSERT(bytes);
 	if (fc_share_on())
 		alloc_sweep(dev);
+	if (span > dev->total_bytes - dev->used_bytes)
+		fc_pools_shrink(proc, dev);
 	if (span < bytes || span > dev->total_bytes - dev->used_bytes) {
 		fc_report("out of memory: %llu bytes requested, %llu of %llu free on %s %u",
 			  (unsigned long long)bytes,
@@ -251,7 +253,10 @@ void fc_alloc_describe(const struct fc_device *dev, const struct fc_alloc *a, ch
 	struct os_proc *owner = world_proc_by_id(a->proc);
 	snprintf(out, bytes, "%s %u allocation #%u, %s of %llu bytes by %s (%s) at %llu ns, %s",
 		 fc_memory_kind(dev), fc_memory_number(dev), a->number,
-		 a->vmm ? "cuMemCreate" : "cudaMalloc", (unsigned long long)a->bytes, a->who,
+		 a->vmm      ? "cuMemCreate"
+		 : a->pooled ? "cudaMallocAsync"
+			     : "cudaMalloc",
+		 (unsigned long long)a->bytes, a->who,
 		 owner         ? owner->name
 		 : a->imported ? "another process"
 			       : "gone",

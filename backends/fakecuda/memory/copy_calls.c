@@ -86,7 +86,7 @@ static cudaError_t copy_queue(struct fc_ctx *ctx, struct CUstream_st *s, struct 
 	bool dst_plain = !c->dst_dev && !fc_host_is_pinned(ctx->proc, c->dst, c->bytes);
 	bool wait = sync ? !(c->src_dev && c->dst_dev)
 			 : dst_plain || (src_plain && c->bytes > COPY_STAGED_MAX);
-	if (src_plain && !wait) {
+	if (src_plain && !wait && !c->staged) {
 		c->staged = malloc(c->bytes);
 		if (!c->staged)
 			return cudaErrorMemoryAllocation;
@@ -95,6 +95,12 @@ static cudaError_t copy_queue(struct fc_ctx *ctx, struct CUstream_st *s, struct 
 	fc_copy_queue(s, FC_OP_COPY, c, call, caller);
 	*wait_for = wait ? s->queued : 0;
 	return cudaSuccess;
+}
+
+cudaError_t fc_copy_async(struct fc_ctx *ctx, struct CUstream_st *s, struct fc_copy *c,
+			  uint64_t *wait_for, const struct fc_at *at)
+{
+	return copy_queue(ctx, s, c, false, wait_for, at->call, at->caller);
 }
 
 static CUresult copy_call(const struct fc_at *at, uint64_t dst, uint64_t src, size_t bytes,

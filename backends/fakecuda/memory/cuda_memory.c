@@ -74,6 +74,16 @@ CUresult cuMemFree(CUdeviceptr dptr)
 	if (!ctx || !dptr || captures)
 		return fc_driver_leave(captures);
 	fc_lock();
+	if (UNLIKELY(ctx->proc->pools) && fc_block_find(ctx->proc, dptr)) {
+		cudaError_t freed = fc_block_free_now(ctx, dptr, &at);
+		fc_unlock();
+		return fc_driver_leave(rc ? rc : freed);
+	}
+	if (fc_managed_is(ctx->proc, dptr)) {
+		fc_unlock();
+		cudaError_t freed = fc_managed_free(ctx, dptr, &at);
+		return fc_driver_leave(rc ? rc : freed);
+	}
 	struct fc_alloc *a = free_target(ctx->proc, dptr, at.call);
 	struct fc_ctx *owner = a ? fc_ctx_of_device(ctx->proc, fc_device_at(dptr)) : NULL;
 	if (owner && !owner->sticky)
@@ -146,6 +156,15 @@ static void *host_new(uint64_t bytes)
 	return mem;
 }
 
+void *fc_host_new(uint64_t bytes)
+{
+	void *mem = bytes > PTRDIFF_MAX ? NULL : host_new(ALIGN_UP(bytes, HOST_PAGE));
+
+	if (mem)
+		mem_fresh(mem, ALIGN_UP(bytes, HOST_PAGE));
+	return mem;
+}
+
 void fc_host_delete(void *mem, uint64_t bytes)
 {
 	bytes = ALIGN_UP(bytes, HOST_PAGE);
@@ -176,10 +195,9 @@ CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags)
 	*pp = NULL;
 	if (!bytesize)
 		return fc_driver_leave(cudaSuccess);
-	void *mem = bytesize > PTRDIFF_MAX ? NULL : host_new(ALIGN_UP(bytesize, HOST_PAGE));
+	void *mem = fc_host_new(bytesize);
 	if (!mem)
 		return fc_driver_leave(cudaErrorMemoryAllocation);
-	mem_fresh(mem, ALIGN_UP(bytesize, HOST_PAGE));
 	fc_lock();
 	bool added = fc_host_add(ctx, (uintptr_t)mem, bytesize, Flags, false);
 	fc_unlock();
@@ -216,7 +234,7 @@ static cudaError_t host_remove(const struct fc_at *at, void *ptr, bool registere
 	fc_lock();
 	struct fc_host_range *r = fc_host_find(ctx->proc, (uintptr_t)ptr, 1);
 	bool inside = r && r->base != (uintptr_t)ptr;
-	bool found = r && !inside && r->registered == registered;
+	bool found = r && !inside && r->registered == registered && !r->managed;
 	if (found) {
 		*bytes = r->bytes;
 		fc_use_freed(ctx->proc, r->base, r->bytes);

@@ -114,6 +114,35 @@ cudaError_t fc_alloc_new_vmm(const struct fc_proc *proc, struct fc_device *dev, 
 /* ---- vmm_space.c, vmm.c: memory of cuMem
  * ------------------------------------------------------ */
 
+/* vmm.c: a process' reference to cuMemCreate memory. It exists until the program released it and no
+ * mapping uses it. */
+struct fc_vmm_handle {
+	struct fc_vmm_handle *next;
+	uint64_t value;          /* the program's handle */
+	uint32_t device, number; /* identify the allocation */
+	uint32_t refs, maps;     /* references of the program; number of mappings */
+	char who[FC_WHO_BYTES];
+};
+
+struct fc_vmm_map {
+	struct fc_vmm_map *next; /* next by address in the reservation */
+	uint64_t base, bytes, home;
+	struct fc_vmm_handle *handle;
+	bool access[FC_MAX_VISIBLE]; /* indexed by visible ordinal */
+	bool host_access;            /* for host memory only */
+	bool shown;                  /* it has a view of its own (fc_va_window) */
+	struct fc_clock used;        /* operations whose kernels, of this process, accessed it */
+};
+
+/* A reservation of cuMemAddressReserve. */
+struct fc_vmm_space {
+	struct fc_vmm_space *prev, *next;
+	struct fc_proc *proc;
+	uint64_t base, bytes;
+	struct fc_vmm_map *maps;
+	char who[FC_WHO_BYTES];
+};
+
 /* Reserves addresses. Returns false if there is no room. *base is the program's wish, used if
  * possible; 0: anywhere. */
 bool fc_vmm_reserve(struct fc_proc *proc, uint64_t bytes, uint64_t align, uint64_t *base);
@@ -173,8 +202,13 @@ bool fc_host_is_pinned(struct fc_proc *proc, uint64_t address, uint64_t bytes);
 bool fc_host_add(const struct fc_ctx *ctx, uint64_t base, uint64_t bytes, unsigned int flags,
 		 bool registered);
 void fc_host_remove(struct fc_proc *proc, struct fc_host_range *range);
+/* Allocates zeroed memory, as fresh; NULL: no room. */
+void *fc_host_new(uint64_t bytes);
 /* frees memory of cudaHostAlloc; bytes as requested */
 void fc_host_delete(void *mem, uint64_t bytes);
+/* managed.c. True if managed memory begins there, which fc_managed_free frees; it waits. */
+bool fc_managed_is(struct fc_proc *proc, uint64_t address);
+cudaError_t fc_managed_free(struct fc_ctx *ctx, uint64_t address, const struct fc_at *at);
 /* The process unmaps a shared segment: misuse if it still has the segment registered. */
 void fc_host_unmapped(struct os_proc *os, const void *mem, size_t bytes);
 

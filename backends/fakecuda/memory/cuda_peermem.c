@@ -172,7 +172,7 @@ static int peermem_pin_allocation(struct os_proc *proc, uint64_t address, uint64
 			  "%s",
 			  proc->name, (unsigned long long)bytes, (unsigned long long)address, near);
 		rc = EFAULT;
-	} else if (!dev->gpu->gdr || (a->vmm && !a->rdma)) {
+	} else if (!dev->gpu->gdr || (a->vmm && !a->rdma) || a->pooled) {
 		rc = ENODEV;
 	} else if (fc_vmm_piece(address, bytes, &home) < bytes ||
 		   home + bytes > a->base + a->bytes) {

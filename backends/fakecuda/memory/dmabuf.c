@@ -177,7 +177,7 @@ static CUresult dmabuf_of(struct fc_proc *proc, CUdeviceptr ptr, size_t bytes,
 
 	if (!a)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (!dev->gpu->gdr || (a->vmm && !a->rdma) || !fc_rdma_has("dmabuf"))
+	if (!dev->gpu->gdr || (a->vmm && !a->rdma) || a->pooled || !fc_rdma_has("dmabuf"))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	uint64_t home;
 

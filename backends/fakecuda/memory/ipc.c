@@ -30,7 +30,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 	fc_lock();
 	struct fc_device *dev = fc_device_at(dptr);
 	struct fc_alloc *a = dev ? fc_access_alloc(ctx->proc, dev, dptr, 1) : NULL;
-	if (!a || a->vmm || a->proc != ctx->proc->os->id) {
+	if (!a || a->vmm || a->pooled || a->proc != ctx->proc->os->id) {
 		fc_report(
 			"%s: 0x%llx is not device memory that this process allocated by cudaMalloc",
 			at.call, dptr);

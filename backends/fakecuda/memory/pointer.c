@@ -62,15 +62,24 @@ static uint64_t pointer_device(const struct pointer *p)
 	return (p->a || p->host) && !no_access ? p->address : 0;
 }
 
+static bool pointer_managed(const struct pointer *p)
+{
+	return p->host && p->host->managed;
+}
+
 static uint64_t pointer_value(const struct pointer *p, CUpointer_attribute attribute)
 {
 	const bool known = p->a || p->host;
 
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
-		return p->ordinal < 0 ? 0 : (uintptr_t)&p->proc->primary[p->ordinal];
+		return p->ordinal < 0 || (p->a && p->a->pooled)
+			       ? 0
+			       : (uintptr_t)&p->proc->primary[p->ordinal];
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-		return !known ? 0 : p->gpu ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+		return !known                         ? 0
+		       : p->gpu || pointer_managed(p) ? CU_MEMORYTYPE_DEVICE
+						      : CU_MEMORYTYPE_HOST;
 	case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
 		return pointer_device(p);
 	case CU_POINTER_ATTRIBUTE_HOST_POINTER:
@@ -81,11 +90,13 @@ static uint64_t pointer_value(const struct pointer *p, CUpointer_attribute attri
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
 		return (uint32_t)p->ordinal;
 	case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-		return p->a && !p->a->vmm;
+		return p->a && !p->a->vmm && !p->a->pooled;
 	case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
 		return p->a ? p->a->handle_types : 0;
 	case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-		return p->gpu && p->gpu->gdr && (!p->a->vmm || p->a->rdma);
+		return p->gpu && p->gpu->gdr && !p->a->pooled && (!p->a->vmm || p->a->rdma);
+	case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+		return p->a && p->a->pooled ? (uintptr_t)fc_block_find(p->proc, p->base)->pool : 0;
 	case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
 	case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
 		return p->base;
@@ -94,9 +105,11 @@ static uint64_t pointer_value(const struct pointer *p, CUpointer_attribute attri
 		return p->bytes;
 	case CU_POINTER_ATTRIBUTE_MAPPED:
 		return known;
+	case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+		return pointer_managed(p);
 	case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
 		return known ? POINTER_READWRITE : 0;
-	default: /* managed memory, pools, decompression: the double has none */
+	default: /* decompression: the double has none */
 		return 0;
 	}
 }

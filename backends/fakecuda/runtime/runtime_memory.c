@@ -71,17 +71,20 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
 {
 	struct cudaPointerAttributes a = {.device = -2};
 	CUmemorytype type = 0;
+	int managed = 0;
 	CUpointer_attribute which[] = {
 		CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-		CU_POINTER_ATTRIBUTE_DEVICE_POINTER, CU_POINTER_ATTRIBUTE_HOST_POINTER};
-	void *data[] = {&type, &a.device, &a.devicePointer, &a.hostPointer};
+		CU_POINTER_ATTRIBUTE_DEVICE_POINTER, CU_POINTER_ATTRIBUTE_HOST_POINTER,
+		CU_POINTER_ATTRIBUTE_IS_MANAGED};
+	void *data[] = {&type, &a.device, &a.devicePointer, &a.hostPointer, &managed};
 
 	cudaError_t rc = FC_RUNTIME("cudaPointerGetAttributes",
 				    cuPointerGetAttributes(attributes ? ARRAY_LEN(which) : 0, which,
 							   data, (CUdeviceptr)ptr));
 	if (rc)
 		return rc;
-	a.type = (enum cudaMemoryType)type; /* the same numbers; 0: not registered */
+	/* the same numbers; 0: not registered */
+	a.type = managed ? cudaMemoryTypeManaged : (enum cudaMemoryType)type;
 	if (!type)
 		a.hostPointer = (void *)(uintptr_t)ptr;
 	*attributes = a;

@@ -60,6 +60,11 @@ cudaError_t cudaStreamGetId(cudaStream_t hStream, unsigned long long *streamId)
 	return FC_RUNTIME("cudaStreamGetId", cuStreamGetId(hStream, streamId));
 }
 
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *userData)
+{
+	return FC_RUNTIME("cudaLaunchHostFunc", cuLaunchHostFunc(stream, fn, userData));
+}
+
 /* ---- events --------------------------------------------------------------------------------- */
 
 cudaError_t cudaEventCreate(cudaEvent_t *event)

@@ -361,6 +361,8 @@ static cudaError_t event_wait(struct CUevent_st *e, const struct fc_mark *mark, 
 		cudaError_t rc = e->ctx->sticky;
 		if (over)
 			fc_use_host_waited_mark(e->ctx->proc, mark);
+		if (over && UNLIKELY(e->ctx->proc->pools))
+			fc_pools_waited(e->ctx->proc);
 		fc_unlock();
 		if (over) {
 			mem_acquire(mark);

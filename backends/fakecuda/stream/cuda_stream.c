@@ -127,6 +127,13 @@ static bool stream_start(struct fc_op *op)
 		op->running = true;
 		fc_host_func_start(op);
 		return false;
+	case FC_OP_BLOCK:
+		fc_block_op(op);
+		return true;
+	case FC_OP_MEMOP:
+		op->running = true;
+		fc_memop_start(op);
+		return false;
 	}
 	ASSERT(!"an operation of a known kind");
 	return true;
@@ -345,6 +352,8 @@ cudaError_t fc_stream_wait(struct CUstream_st *s, uint64_t done, const char *cal
 		cudaError_t rc = s->ctx->sticky;
 		if (over)
 			fc_use_host_waited(s, done);
+		if (over && UNLIKELY(s->ctx->proc->pools))
+			fc_pools_waited(s->ctx->proc);
 		fc_unlock();
 		if (over) {
 			mem_acquire(&s->done);
@@ -381,6 +390,8 @@ static cudaError_t ctx_wait(struct fc_ctx *ctx, const char *call, bool gone)
 		cudaError_t rc = ctx->sticky;
 		for (struct CUstream_st *s = over ? ctx->streams : NULL; s; s = s->next)
 			fc_use_host_waited(s, s->queued);
+		if (over && UNLIKELY(ctx->proc->pools))
+			fc_pools_waited(ctx->proc);
 		fc_unlock();
 		if (over) {
 			mem_acquire(ctx);
@@ -411,8 +422,11 @@ void fc_ctx_kill(struct fc_ctx *ctx, cudaError_t error)
 		__atomic_store_n(&k->dead.v_, 1, __ATOMIC_RELEASE);
 		sim_wrote(&k->dead, sizeof k->dead);
 	}
-	for (struct CUstream_st *s = ctx->streams; s; s = s->next)
+	for (struct CUstream_st *s = ctx->streams; s; s = s->next) {
 		os_event_post(s);
+		if (s->head && s->head->running && s->head->kind == FC_OP_MEMOP)
+			fc_memop_kill(s->head);
+	}
 	for (struct CUevent_st *e = ctx->events; e; e = e->next)
 		os_event_post(e);
 	os_event_post(ctx);

@@ -58,6 +58,11 @@ cudaError_t fc_fill_resolve(struct fc_ctx *ctx, const char *call, struct fc_copy
 struct fc_op *fc_copy_queue(struct CUstream_st *s, enum fc_op_kind kind, const struct fc_copy *c,
 			    const char *call, const void *caller);
 
+/* Queues a copy that was resolved, as cudaMemcpyAsync does. *wait_for: the number of operations for
+ * which the call must wait; 0: none. */
+cudaError_t fc_copy_async(struct fc_ctx *ctx, struct CUstream_st *s, struct fc_copy *c,
+			  uint64_t *wait_for, const struct fc_at *at);
+
 #define LAUNCH_MAX_THREADS   1024u
 #define LAUNCH_SHARED_STATIC (48 << 10)  /* without opting in */
 #define LAUNCH_SHARED_MAX    (227 << 10) /* with opting in */

@@ -19,51 +19,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backends/fakecuda/stream/clock.h"
 #include "core/base/text.h"
 
 #define USES_MOST 1024u /* uses per process; the oldest are dropped */
 #define USE_WHAT  48
 
 /* ---- clocks --------------------------------------------------------------------------------- */
-
-static uint64_t clock_of(const struct fc_clock *c, uint64_t stream)
-{
-	for (uint32_t i = 0; i < c->count; i++)
-		if (c->at[i].stream == stream)
-			return c->at[i].done;
-	return 0;
-}
-
-static void clock_add(struct fc_clock *c, uint64_t stream, uint64_t done)
-{
-	if (!done)
-		return;
-	for (uint32_t i = 0; i < c->count; i++) {
-		if (c->at[i].stream == stream) {
-			c->at[i].done = MAX_OF(c->at[i].done, done);
-			return;
-		}
-	}
-	if (c->count == c->room) {
-		c->room = MAX_OF(4u, 2 * c->room);
-		c->at = realloc(c->at, c->room * sizeof *c->at);
-		ASSERT(c->at);
-	}
-	c->at[c->count++] = (struct fc_clock_entry){stream, done};
-}
-
-static void clock_join(struct fc_clock *c, const struct fc_clock *from)
-{
-	for (uint32_t i = 0; i < from->count; i++)
-		clock_add(c, from->at[i].stream, from->at[i].done);
-}
-
-static void clock_forget(struct fc_clock *c, uint64_t stream)
-{
-	for (uint32_t i = 0; i < c->count; i++)
-		if (c->at[i].stream == stream)
-			c->at[i--] = c->at[--c->count];
-}
 
 void fc_clock_free(struct fc_clock *c)
 {
@@ -281,6 +243,8 @@ void fc_use_range(struct CUstream_st *s, uint64_t address, uint64_t bytes, bool 
 {
 	struct fc_use u = use_in(s, address, bytes, write, caller, call);
 
+	if (UNLIKELY(s->ctx->proc->pools) && !s->ctx->sticky)
+		fc_block_used(s, address, s->queued, call, caller);
 	if (s->ctx->sticky || s->use_said == s->queued)
 		return;
 	use_check(s->ctx->proc, &u, &s->clock);
@@ -335,6 +299,8 @@ void fc_use_mapped(struct fc_kernel *k, const struct fc_range *range)
 {
 	struct fc_ipc_open *o = k->ctx->proc->open;
 
+	if (UNLIKELY(k->ctx->proc->pools) && !k->known_uses)
+		fc_block_used_by_kernel(k, range->lo);
 	if (fc_vmm_has(range->lo)) {
 		struct fc_vmm_map *m = fc_vmm_map_at(k->ctx->proc, range->lo);
 
@@ -392,6 +358,8 @@ static void use_collective(struct CUstream_st *s, const struct os_use *use, cons
 	u.collective = true;
 	u.number = use->number;
 	u.comm = use->comm;
+	if (UNLIKELY(s->ctx->proc->pools))
+		fc_block_used(s, (uintptr_t)at, u.op, use->what, use->caller);
 	use_check(s->ctx->proc, &u, &s->clock);
 	uses_keep(s->ctx->proc, &u, &s->clock);
 }

@@ -121,7 +121,7 @@ bool wait_is_true(const struct wait *w)
 {
 	uint64_t value = 0;
 
-	DASSERT(w->kind >= WAIT_LINE16 || w->bytes == 4 || w->bytes == 8);
+	DASSERT(w->kind == WAIT_LINE16 || w->kind == WAIT_OBJECT || w->bytes == 4 || w->bytes == 8);
 	switch (w->kind) {
 	case WAIT_EQ:
 		return wait_word_read(w, &value) && value == w->want;
@@ -129,6 +129,8 @@ bool wait_is_true(const struct wait *w)
 		return wait_word_read(w, &value) && value != w->want;
 	case WAIT_GE:
 		return wait_word_read(w, &value) && value >= w->want;
+	case WAIT_GE_CYCLIC:
+		return wait_word_read(w, &value) && wait_ge_cyclic(value, w->want, w->bytes);
 	case WAIT_LINE16:
 		return wait_line_read(w, &value);
 	case WAIT_OBJECT:

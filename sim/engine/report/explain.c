@@ -147,9 +147,9 @@ int explain_graph_build(struct explain_graph *g)
 
 const char *explain_op(const struct wait *w)
 {
-	static const char *const op[] = {"==", "!=", ">=", "flags ==", "seq !="};
+	static const char *const op[] = {"==", "!=", ">=", "flags ==", "seq !=", ">= (cyclic)"};
 
-	return w->kind <= WAIT_OBJECT ? op[w->kind] : "?";
+	return w->kind < ARRAY_LEN(op) ? op[w->kind] : "?";
 }
 
 const char *explain_state(const struct sim_task *t)

@@ -8,7 +8,7 @@ import gdb
 
 STATES = ("new", "ready", "running", "waiting", "sleeping", "done", "killed")
 KINDS = ("host", "warp")
-WAIT_OPS = ("==", "!=", ">=", "flags ==", "seq !=")
+WAIT_OPS = ("==", "!=", ">=", "flags ==", "seq !=", ">= (cyclic)")
 WAIT_LINE16, WAIT_OBJECT = 3, 4
 
 

@@ -37,7 +37,8 @@ echo 'ok: C17 and C++17'
 	echo '#define O(t, f) printf("%s.%s %zu\n", #t, #f, offsetof(t, f));'
 	echo 'int main(void) {'
 	sed -n 's/^\t\([A-Za-z0-9_]*\) = .*,$/N(\1)/p' "$ours/driver_enums.h" "$ours/driver_types.h" \
-		"$ours/graph_types.h" "$ours/cuda.h" "$ours/cuda_graph.h" "$ours/driver_api.h"
+		"$ours/graph_types.h" "$ours/cuda.h" "$ours/cuda_graph.h" "$ours/driver_api.h" \
+		"$ours/driver_memory.h"
 	sed -n 's/^#define \(c[A-Za-z]*\|CU[A-Z_]*\) *\(0x\)\?[0-9][0-9a-f]*$/N(\1)/p' "$ours"/*.h
 	# structures: `struct NAME {` or `typedef struct NAME_st {`...`} NAME;`, one field a line
 	awk '/^typedef union/ { skip = 1 } skip { if (/^}/) skip = 0; next }
@@ -47,7 +48,8 @@ echo 'ok: C17 and C++17'
 		print "S(" type ")"; for (i = 0; i < n; i++) print "O(" type ", " f[i] ")"; inside = 0 }
 	     inside && /;/ && !/[()]/ { line = $0; sub(";.*", "", line); sub(/\[.*/, "", line)
 		gsub(/\*/, "", line); k = split(line, w, " "); if (line !~ /,/) f[n++] = w[k] }' \
-		"$ours/driver_types.h" "$ours/graph_types.h" "$ours/cuda_graph.h" "$ours/driver_api.h"
+		"$ours/driver_types.h" "$ours/graph_types.h" "$ours/cuda_graph.h" "$ours/driver_api.h" \
+		"$ours/driver_memory.h"
 	for field in accessPolicyWindow cooperative syncPolicy clusterDim priority memSyncDomainMap \
 		clusterSchedulingPolicyPreference programmaticStreamSerializationAllowed \
 		programmaticEvent.triggerAtBlockStart memSyncDomain preferredClusterDim.z \
@@ -61,6 +63,11 @@ echo 'ok: C17 and C++17'
 		allocFlags.usage; do
 		echo "O(CUmemAllocationProp, $field)"
 	done
+	for field in waitValue.value64 waitValue.flags writeValue.address writeValue.flags \
+		flushRemoteWrites.flags memoryBarrier.flags pad; do
+		echo "O(CUstreamBatchMemOpParams, $field)"
+	done
+	echo 'S(CUstreamBatchMemOpParams)'
 	echo 'return 0; }'
 } > "$dir/layout.c"
 gcc -w -I"$ours" "$dir/layout.c" -o "$dir/ours" || fail "layout check does not compile with ours"
@@ -76,7 +83,7 @@ echo "ok: $facts constants, sizes and offsets agree"
 {
 	echo '#include <cuda_runtime_api.h>'
 	echo '#include <cuda.h>'
-	for h in cuda_runtime_api.h graph_api.h cuda.h cuda_graph.h driver_api.h; do
+	for h in cuda_runtime_api.h graph_api.h pool_api.h cuda.h cuda_graph.h driver_api.h driver_memory.h; do
 		awk '/^FAKECUDA_API/ { on = 1 } on { print } /;/ { on = 0 }' "$ours/$h" |
 			sed 's/FAKECUDA_API//; s/FAKECUDA_OPT([A-Za-z0-9]*)//g'
 	done

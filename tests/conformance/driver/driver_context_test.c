@@ -2,7 +2,8 @@
 /*
  * Contexts of the driver and lookups of its functions, for the double and for a GPU: see
  * graph_cases.h, and add -lcuda. The runtime has made the context of device 0 current before each
- * case; a case that needs none drops it.
+ * case; a case that needs none drops it. CUDA does not promise an error for an output parameter
+ * that is NULL, and a program died in such a call on an H200. Only the double is called so.
  */
 #include <cuda.h>
 
@@ -115,8 +116,6 @@ static void an_unknown_device_has_no_context(void)
 	IS(CUDA_ERROR_INVALID_DEVICE, cuDevicePrimaryCtxReset(999));
 	IS(CUDA_ERROR_INVALID_DEVICE, cuDevicePrimaryCtxSetFlags(999, 0));
 	IS(CUDA_ERROR_INVALID_DEVICE, cuDevicePrimaryCtxGetState(999, &flags, &active));
-	IS(CUDA_ERROR_INVALID_VALUE, cuDevicePrimaryCtxRetain(NULL, 0));
-	IS(CUDA_ERROR_INVALID_VALUE, cuCtxGetCurrent(NULL));
 	IS(0, (size_t)c);
 }
 
@@ -175,11 +174,24 @@ static void limits_have_defaults_and_can_be_set(void)
 	OK(cuCtxGetLimit(&n, CU_LIMIT_MALLOC_HEAP_SIZE));
 	IS(8388608, n);
 	IS(CUDA_ERROR_INVALID_VALUE, cuCtxGetLimit(&n, (CUlimit)11));
-	IS(CUDA_ERROR_INVALID_VALUE, cuCtxGetLimit(NULL, CU_LIMIT_STACK_SIZE));
 	OK(cuCtxGetApiVersion(current(), &version));
 	IS(3020, version);
-	IS(CUDA_ERROR_INVALID_VALUE, cuCtxGetApiVersion(current(), NULL));
 }
+
+#ifdef DOPPEL_FAKECUDA
+static void an_output_that_is_null_is_refused(void)
+{
+	void *fn = NULL;
+
+	IS(CUDA_ERROR_INVALID_VALUE, cuDevicePrimaryCtxRetain(NULL, 0));
+	IS(CUDA_ERROR_INVALID_VALUE, cuCtxGetCurrent(NULL));
+	IS(CUDA_ERROR_INVALID_VALUE, cuCtxGetLimit(NULL, CU_LIMIT_STACK_SIZE));
+	IS(CUDA_ERROR_INVALID_VALUE, cuCtxGetApiVersion(current(), NULL));
+	IS(CUDA_ERROR_INVALID_VALUE, cuDeviceGetAttribute(NULL, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0));
+	IS(CUDA_ERROR_INVALID_VALUE, cuGetProcAddress(NULL, &fn, 12000, 0, NULL));
+	IS(CUDA_ERROR_INVALID_VALUE, cuGetProcAddress("cuInit", NULL, 12000, 0, NULL));
+}
+#endif
 
 static void access_to_a_peer_is_enabled_once(void)
 {
@@ -222,7 +234,6 @@ static void devices_are_refused_by_number(void)
 	IS(CUDA_ERROR_INVALID_DEVICE, cuDeviceGetName(name, sizeof name, 999));
 	IS(CUDA_ERROR_INVALID_DEVICE, cuDeviceTotalMem(&bytes, -1));
 	IS(CUDA_ERROR_INVALID_VALUE, cuDeviceGetAttribute(&v, CU_DEVICE_ATTRIBUTE_MAX, 0));
-	IS(CUDA_ERROR_INVALID_VALUE, cuDeviceGetAttribute(NULL, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0));
 	for (int a = 1; a < CU_DEVICE_ATTRIBUTE_MAX; a++)
 		OK(cuDeviceGetAttribute(&v, (CUdevice_attribute)a, 0));
 }
@@ -255,7 +266,6 @@ static void a_lookup_answers_by_name_and_version(void)
 	IS(0, look("cuMemHostRegister", 4000, 0, &older));
 	IS(0, look("cuMemHostRegister", 12000, 0, &fn));
 	IS(1, fn != older);
-	IS(-CUDA_ERROR_INVALID_VALUE, look(NULL, 12000, 0, &fn));
 }
 
 static void a_flag_chooses_the_stream_of_the_thread(void)
@@ -285,6 +295,9 @@ static const struct graph_case cases[] = {
 	CASE(the_last_release_ends_a_context),
 	CASE(limits_have_defaults_and_can_be_set),
 	CASE(access_to_a_peer_is_enabled_once),
+#ifdef DOPPEL_FAKECUDA
+	CASE(an_output_that_is_null_is_refused),
+#endif
 	CASE(devices_are_refused_by_number),
 	CASE(a_lookup_answers_by_name_and_version),
 	CASE(a_flag_chooses_the_stream_of_the_thread),

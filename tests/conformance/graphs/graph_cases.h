@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -217,6 +218,9 @@ struct graph_case {
 #name, name, 1                                                                     \
 	}
 
+/* The case that runs, for the process that waits for its end; NULL: none yet. */
+static const char **case_now;
+
 static inline int cases_run(const struct graph_case *cases, int count, const char *only,
 			    int threads)
 {
@@ -225,6 +229,7 @@ static inline int cases_run(const struct graph_case *cases, int count, const cha
 	for (int i = 0; i < count; i++) {
 		if ((only && strcmp(only, cases[i].name)) || (cases[i].threads && !threads))
 			continue;
+		*case_now = cases[i].name;
 		case_open(cases[i].name);
 		cases[i].body();
 		case_close();
@@ -232,29 +237,37 @@ static inline int cases_run(const struct graph_case *cases, int count, const cha
 	OK(cudaFree(now.dev));
 	OK(cudaFreeHost(now.pinned));
 	printf("%d checks, %d failed\n", now.checks, now.failed);
-	fflush(stdout);
 	return now.failed != 0;
 }
 
-#ifdef DOPPEL_FAKECUDA
-/* In a process of its own: a world ends with its program. Returns 1 if it failed. */
-static inline int cases_in_world(const struct graph_case *cases, int count, const char *only,
-				 const char *engine)
+/* In a process of its own: a world ends with its program, and a crash of a driver leaves the lines
+ * before it. NULL: a GPU instead of a world. Returns 1 if it failed. */
+static inline int cases_in_process(const struct graph_case *cases, int count, const char *only,
+				   const char *engine)
 {
 	int code = 0;
-	pid_t pid = fork();
+	pid_t pid;
 
+	case_now = (const char **)mmap(NULL, sizeof *case_now, PROT_READ | PROT_WRITE,
+				       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (case_now == MAP_FAILED)
+		return 1;
+	fflush(stdout);
+	pid = fork();
 	if (pid == 0) {
-		setenv("DOPPEL_MACHINE", "a100-4nic", 1);
-		setenv("DOPPEL_ENGINE", engine, 1);
-		exit(cases_run(cases, count, only, strcmp(engine, "threads") == 0));
+		setvbuf(stdout, NULL, _IOLBF, 0);
+		if (engine) {
+			setenv("DOPPEL_MACHINE", "a100-4nic", 1);
+			setenv("DOPPEL_ENGINE", engine, 1);
+		}
+		exit(cases_run(cases, count, only, !engine || strcmp(engine, "threads") == 0));
 	}
 	if (pid > 0 && waitpid(pid, &code, 0) == pid && WIFEXITED(code) && !WEXITSTATUS(code))
 		return 0;
-	printf("engine %s: status %#x\n", engine, (unsigned)code);
+	printf("%s: status %#x, in case %s\n", engine ? engine : "the GPU", (unsigned)code,
+	       *case_now ? *case_now : "(none began)");
 	return 1;
 }
-#endif
 
 /* argv[1]: the name of the only case; all if absent. */
 static inline int cases_main(const struct graph_case *cases, int count, int argc, char **argv)
@@ -262,11 +275,11 @@ static inline int cases_main(const struct graph_case *cases, int count, int argc
 	const char *only = argc > 1 ? argv[1] : NULL;
 
 #ifdef DOPPEL_FAKECUDA
-	int failed = cases_in_world(cases, count, only, "threads");
+	int failed = cases_in_process(cases, count, only, "threads");
 
-	return cases_in_world(cases, count, only, "sim") || failed;
+	return cases_in_process(cases, count, only, "sim") || failed;
 #else
-	return cases_run(cases, count, only, 1);
+	return cases_in_process(cases, count, only, NULL);
 #endif
 }
 

@@ -42,6 +42,12 @@ static void waits_main(void *arg)
 	two[2] = wait_test_word(&word, WAIT_EQ, 1);
 	ck_assert_int_eq(os_wait(list, 3, NULL, &index), 0);
 	ck_assert_int_eq(index, 1);
+	/* a counter that has overflowed is beyond the wanted value; one before it is not */
+	w = wait_test_word(&word, WAIT_GE_CYCLIC, UINT32_MAX - 1);
+	ck_assert_int_eq(os_wait_one(&w, NULL), 0);
+	w.want = 2;
+	w.deadline_ns = os_now_ns() + 10;
+	ck_assert_int_eq(os_wait_one(&w, NULL), ETIMEDOUT);
 	line[1] = line[3] = 9;
 	const struct wait l = {
 		.on = line, .want = 9, .mask = WAIT_MASK_ALL, .kind = WAIT_LINE16, .why = "line"};
