@@ -2,7 +2,7 @@
 # cmake --install BUILD --prefix P: what a program of one's own needs. Any prefix, DESTDIR, any user;
 # the result may be moved. `--target products` builds all that is installed, and no test.
 #
-#   P/bin/doppel                     the program (presets with a double)
+#   P/bin/doppel doppel-nvcc         the program (presets with a double), and a link to it
 #   P/lib/libnccl.so.2 libnccl.so    the stack, for -lnccl
 #   P/lib/libcudart.so               a link to libfakecuda.so, for -lcudart (double of the GPU)
 #   P/lib/libdoppel*.so libfake*.so  what these two need, and the program
@@ -100,6 +100,7 @@ if(TARGET doppel-cli)
 	set_target_properties(doppel-cli PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/${bin_to_lib}"
 		BUILD_WITH_INSTALL_RPATH ON)
 	install(TARGETS doppel-cli)
+	install(FILES ${PROJECT_BINARY_DIR}/doppel-nvcc TYPE BIN)
 	install(DIRECTORY sim/world/machines DESTINATION ${CMAKE_INSTALL_DATADIR}/doppel)
 	install(DIRECTORY sim/gdb DESTINATION ${CMAKE_INSTALL_DATADIR}/doppel
 		FILES_MATCHING PATTERN "*.py")

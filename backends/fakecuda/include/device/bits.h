@@ -102,21 +102,25 @@ template <class T> FAKECUDA_DEVICE T __ldg(const T *p)
 	return *p;
 }
 
-#define FAKECUDA_EXTREMES(type)                                                                    \
-	FAKECUDA_BOTH type min(type a, type b)                                                     \
+#define FAKECUDA_EXTREMES(type, type_b, result)                                                    \
+	FAKECUDA_BOTH result min(type a, type_b b)                                                 \
 	{                                                                                          \
-		return a < b ? a : b;                                                              \
+		return (result)a < (result)b ? (result)a : (result)b;                              \
 	}                                                                                          \
-	FAKECUDA_BOTH type max(type a, type b)                                                     \
+	FAKECUDA_BOTH result max(type a, type_b b)                                                 \
 	{                                                                                          \
-		return a > b ? a : b;                                                              \
+		return (result)a > (result)b ? (result)a : (result)b;                              \
 	}
-FAKECUDA_EXTREMES(int)
-FAKECUDA_EXTREMES(unsigned int)
-FAKECUDA_EXTREMES(long)
-FAKECUDA_EXTREMES(unsigned long)
-FAKECUDA_EXTREMES(long long)
-FAKECUDA_EXTREMES(unsigned long long)
+/* If one is unsigned, both are compared as such. */
+#define FAKECUDA_EXTREMES_OF(type)                                                                 \
+	FAKECUDA_EXTREMES(type, type, type)                                                        \
+	FAKECUDA_EXTREMES(unsigned type, unsigned type, unsigned type)                             \
+	FAKECUDA_EXTREMES(type, unsigned type, unsigned type)                                      \
+	FAKECUDA_EXTREMES(unsigned type, type, unsigned type)
+FAKECUDA_EXTREMES_OF(int)
+FAKECUDA_EXTREMES_OF(long)
+FAKECUDA_EXTREMES_OF(long long)
+#undef FAKECUDA_EXTREMES_OF
 #undef FAKECUDA_EXTREMES
 
 #endif
