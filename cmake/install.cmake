@@ -7,6 +7,7 @@
 #   P/lib/libcudart.so               a link to libfakecuda.so, for -lcudart (double of the GPU)
 #   P/lib/libdoppel*.so libfake*.so  what these two need, and the program
 #   P/lib/libnccl-net-doppel.so      our networks as a net plugin, for NCCL
+#   P/lib/doppel/driver              libnvidia-ml.so.1, a link to libfakecuda.so, for programs that load it
 #   P/lib/doppel/verbs               the drop-in libibverbs.so.1, librdmacm.so.1 and libmlx5.so.1
 #   P/lib/pkgconfig P/lib/cmake      doppel.pc, DoppelConfig.cmake (Doppel::nccl, Doppel::cudart)
 #   P/include                        nccl.h and its parts, and the CUDA headers of the double
@@ -53,6 +54,15 @@ if(DOPPEL_GPU STREQUAL "fakecuda")
 		COMMAND ${CMAKE_COMMAND} -E create_symlink libfakecuda.so libcudart.so
 		WORKING_DIRECTORY $<TARGET_FILE_DIR:fakecuda>)
 	install(FILES ${PROJECT_BINARY_DIR}/libcudart.so DESTINATION ${libdir})
+	# a program loads NVML by this name; `doppel exec` adds the folder to its path
+	file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/driver)
+	file(RELATIVE_PATH driver_to_lib /${libdir}/doppel/driver /${libdir})
+	add_custom_command(TARGET fakecuda POST_BUILD
+		COMMAND ${CMAKE_COMMAND} -E create_symlink ../libfakecuda.so driver/libnvidia-ml.so.1
+		WORKING_DIRECTORY $<TARGET_FILE_DIR:fakecuda>)
+	install(CODE "file(MAKE_DIRECTORY \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${libdir}/doppel/driver\")
+		file(CREATE_LINK ${driver_to_lib}libfakecuda.so
+			\"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${libdir}/doppel/driver/libnvidia-ml.so.1\" SYMBOLIC)")
 	set(cuda_cflags)
 	set(cuda_libs "-lcudart")
 	set(cuda_dependency "add_library(Doppel::cudart SHARED IMPORTED)

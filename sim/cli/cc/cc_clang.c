@@ -100,24 +100,25 @@ static void clang_cuid(const struct cc *c, const char *file, char out[32])
 static void clang_begin(struct cc_words *w, struct clang_room *room, const struct cc *c,
 			const char *file, const char *half)
 {
-	const char *const words[] = {CC_CLANG,
-				     half,
-				     "-x",
-				     "cuda",
-				     "-nocudainc",
-				     "-nocudalib",
-				     "-Wno-unknown-cuda-version",
-				     room->arch,
-				     room->cuid,
-				     "-Xclang",
-				     "-target-sdk-version=12.3",
-				     "-O2",
-				     "-include",
-				     "cuda_runtime.h",
-				     "-I",
-				     c->include,
-				     "-I",
-				     c->nccl};
+	const char *const words[] = {
+		CC_CLANG,
+		half,
+		"-x",
+		"cuda",
+		"-nocudainc",
+		"-nocudalib",
+		"-Wno-unknown-cuda-version",
+		room->arch,
+		room->cuid,
+		"-Xclang",
+		"-target-sdk-version=12.3",
+		"-O2",
+		"-include",
+		"cuda_runtime.h",
+		"-I",
+		c->include,
+		"-isystem", /* after the folders of -I, which may have NCCL's */
+		c->nccl};
 
 	*w = (struct cc_words){0};
 	snprintf(room->arch, sizeof room->arch, "--cuda-gpu-arch=%s", *c->arch ? c->arch : "sm_90");
@@ -188,7 +189,8 @@ static int clang_cuda(const struct cc *c, const char *file, const char *object)
 
 static int clang_host(const struct cc *c, const char *file, const char *object)
 {
-	const char *const words[] = {CC_CLANG, "-I", c->include, "-I", c->nccl, "-c", "-o", object};
+	const char *const words[] = {CC_CLANG, "-I", c->include, "-isystem",
+				     c->nccl,  "-c", "-o",       object};
 	struct cc_words w = {0};
 
 	clang_words(&w, words, ARRAY_LEN(words));

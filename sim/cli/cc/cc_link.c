@@ -151,9 +151,9 @@ int cc_link(const struct cc *c, const struct cc_words *objects)
 	cc_word(&w, CC_CLANG);
 	cc_word(&w, "-o");
 	cc_word(&w, c->output ? c->output : "a.out");
-	cc_word(&w, search);
 	cc_words(&w, &c->host);
 	cc_words(&w, objects);
+	cc_word(&w, search); /* after those of the program, which may have another libnccl.so */
 	cc_word(&w, library);
 	cc_word(&w, path);
 	int rc = cc_run(c, &w, -1);

@@ -192,9 +192,13 @@ bool nvcc_optimize(struct nvcc *n, const char *value)
 	return true;
 }
 
+/* nvcc's own front end has the extensions of GNU in each standard. */
 bool nvcc_standard(struct nvcc *n, const char *value)
 {
-	cc_word(&n->c.option, nvcc_joined(n, "-std=", value));
+	bool plain = strncmp(value, "c++", 3) == 0;
+
+	cc_word(&n->c.option,
+		nvcc_joined(n, plain ? "-std=gnu++" : "-std=", plain ? value + 3 : value));
 	return true;
 }
 

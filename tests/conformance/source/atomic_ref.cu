@@ -13,6 +13,11 @@ __global__ void change(int *i32, unsigned long long *u64, float *f32)
 	cuda::atomic_ref<int, cuda::thread_scope_device> bits(i32[1]);
 	cuda::atomic_ref<unsigned long long, cuda::thread_scope_device> wide(u64[0]);
 
+	cuda::atomic_ref<int>(i32[2]).fetch_max(i - 32);
+	cuda::atomic_ref<int>(i32[3]).fetch_min(i - 32, cuda::memory_order_relaxed);
+	cuda::atomic_ref<unsigned>(*(unsigned *)&i32[4]).fetch_max(0x80000000u + i);
+	if (i == 0)
+		i32[5] = __fns(0x8411, 1, 2) * 10000 + __fns(0x8411, 15, -2) * 100 + __fns(1, 0, 0);
 	sum.fetch_add(i, cuda::memory_order_relaxed);
 	sum.fetch_sub(1);
 	bits.fetch_or(1 << i % 31, cuda::memory_order_acq_rel);
@@ -45,7 +50,7 @@ __global__ void publish(int *data, int *flag, int *out)
 
 int main()
 {
-	both<int> i32(2), data(1), flag(1), out(N);
+	both<int> i32(6), data(1), flag(1), out(N);
 	both<unsigned long long> u64(1);
 	both<float> f32(3);
 	unsigned word = 3;
@@ -54,7 +59,8 @@ int main()
 	i32.down();
 	u64.down();
 	f32.down();
-	check("fetch_add fetch_or", i32, [](int i) { return i ? 0x7fffffff : 63 * 64 / 2 - 64; });
+	const int words[] = {63 * 64 / 2 - 64, 0x7fffffff, 31, -32, (int)(0x80000000u + 63), 101000};
+	check("fetch_add or max min, fns", i32, [&](int i) { return words[i]; });
 	check("fetch_xor", u64, [](int) { return ~0ull; });
 	check("store exchange load", f32, [](int i) { return i == 1 ? 2.5f : 7.5f; });
 	publish<<<1, N>>>(data.gpu, flag.gpu, out.gpu);

@@ -164,6 +164,31 @@ FAKECUDA_FETCHES(xor)
 FAKECUDA_FETCHES(exch)
 #undef FAKECUDA_OP
 
+#define FAKECUDA_OP(n) ".min.s" n " %0, [%1], %2;"
+FAKECUDA_FETCHES(min_s)
+#undef FAKECUDA_OP
+#define FAKECUDA_OP(n) ".max.s" n " %0, [%1], %2;"
+FAKECUDA_FETCHES(max_s)
+#undef FAKECUDA_OP
+#define FAKECUDA_OP(n) ".min.u" n " %0, [%1], %2;"
+FAKECUDA_FETCHES(min_u)
+#undef FAKECUDA_OP
+#define FAKECUDA_OP(n) ".max.u" n " %0, [%1], %2;"
+FAKECUDA_FETCHES(max_u)
+#undef FAKECUDA_OP
+template <thread_scope Scope, class T>
+FAKECUDA_DEVICE T fakecuda_min(T *at, T v, memory_order order)
+{
+	return (T)-1 < (T)0 ? fakecuda_min_s<Scope>(at, v, order)
+			    : fakecuda_min_u<Scope>(at, v, order);
+}
+template <thread_scope Scope, class T>
+FAKECUDA_DEVICE T fakecuda_max(T *at, T v, memory_order order)
+{
+	return (T)-1 < (T)0 ? fakecuda_max_s<Scope>(at, v, order)
+			    : fakecuda_max_u<Scope>(at, v, order);
+}
+
 #define FAKECUDA_OP(n) ".cas.b" n " %0, [%1], %2, %3;"
 template <thread_scope Scope, class T>
 FAKECUDA_DEVICE bool fakecuda_cas(T *at, T &expected, T v, memory_order order)
