@@ -2,11 +2,12 @@
 # cmake --install BUILD --prefix P: what a program of one's own needs. Any prefix, DESTDIR, any user;
 # the result may be moved. `--target products` builds all that is installed, and no test.
 #
-#   P/bin/doppel                     the program (presets with a double)
+#   P/bin/doppel doppel-nvcc         the program (presets with a double), and a link to it
 #   P/lib/libnccl.so.2 libnccl.so    the stack, for -lnccl
 #   P/lib/libcudart.so               a link to libfakecuda.so, for -lcudart (double of the GPU)
 #   P/lib/libdoppel*.so libfake*.so  what these two need, and the program
 #   P/lib/libnccl-net-doppel.so      our networks as a net plugin, for NCCL
+#   P/lib/doppel/driver              libnvidia-ml.so.1, a link to libfakecuda.so, for programs that load it
 #   P/lib/doppel/verbs               the drop-in libibverbs.so.1, librdmacm.so.1 and libmlx5.so.1
 #   P/lib/pkgconfig P/lib/cmake      doppel.pc, DoppelConfig.cmake (Doppel::nccl, Doppel::cudart)
 #   P/include                        nccl.h and its parts, and the CUDA headers of the double
@@ -53,6 +54,15 @@ if(DOPPEL_GPU STREQUAL "fakecuda")
 		COMMAND ${CMAKE_COMMAND} -E create_symlink libfakecuda.so libcudart.so
 		WORKING_DIRECTORY $<TARGET_FILE_DIR:fakecuda>)
 	install(FILES ${PROJECT_BINARY_DIR}/libcudart.so DESTINATION ${libdir})
+	# a program loads NVML by this name; `doppel exec` adds the folder to its path
+	file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/driver)
+	file(RELATIVE_PATH driver_to_lib /${libdir}/doppel/driver /${libdir})
+	add_custom_command(TARGET fakecuda POST_BUILD
+		COMMAND ${CMAKE_COMMAND} -E create_symlink ../libfakecuda.so driver/libnvidia-ml.so.1
+		WORKING_DIRECTORY $<TARGET_FILE_DIR:fakecuda>)
+	install(CODE "file(MAKE_DIRECTORY \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${libdir}/doppel/driver\")
+		file(CREATE_LINK ${driver_to_lib}libfakecuda.so
+			\"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${libdir}/doppel/driver/libnvidia-ml.so.1\" SYMBOLIC)")
 	set(cuda_cflags)
 	set(cuda_libs "-lcudart")
 	set(cuda_dependency "add_library(Doppel::cudart SHARED IMPORTED)
@@ -100,6 +110,7 @@ if(TARGET doppel-cli)
 	set_target_properties(doppel-cli PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/${bin_to_lib}"
 		BUILD_WITH_INSTALL_RPATH ON)
 	install(TARGETS doppel-cli)
+	install(FILES ${PROJECT_BINARY_DIR}/doppel-nvcc TYPE BIN)
 	install(DIRECTORY sim/world/machines DESTINATION ${CMAKE_INSTALL_DATADIR}/doppel)
 	install(DIRECTORY sim/gdb DESTINATION ${CMAKE_INSTALL_DATADIR}/doppel
 		FILES_MATCHING PATTERN "*.py")

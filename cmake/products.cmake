@@ -191,7 +191,7 @@ set_target_properties(nccl-net-doppel PROPERTIES LINK_DEPENDS ${net_map})
 
 # ---- doppel, the program
 if(DOPPEL_FAKE)
-	doppel_sources(cli_sources sim/cli sim/cli/run sim/cli/topo)
+	doppel_sources(cli_sources sim/cli sim/cli/cc sim/cli/run sim/cli/topo)
 	if(DOPPEL_RDMA STREQUAL "fakeverbs")
 		doppel_sources(verbs_run_sources dropin/cli)
 		list(APPEND cli_sources ${verbs_run_sources})
@@ -199,6 +199,9 @@ if(DOPPEL_FAKE)
 	add_executable(doppel-cli ${cli_sources} $<TARGET_OBJECTS:core_topo> $<TARGET_OBJECTS:core_detect>)
 	set_target_properties(doppel-cli PROPERTIES OUTPUT_NAME doppel)
 	target_link_libraries(doppel-cli PRIVATE lab doppel ${DOPPEL_GPU_LIB} ${DOPPEL_RDMA_LIB} doppel-rt)
+	add_custom_command(TARGET doppel-cli POST_BUILD
+		COMMAND ${CMAKE_COMMAND} -E create_symlink doppel doppel-nvcc
+		WORKING_DIRECTORY $<TARGET_FILE_DIR:doppel-cli>)
 	# ELF symbols in the dynamic table, so that backtraces name functions.
 	set_target_properties(doppel-cli PROPERTIES ENABLE_EXPORTS ON)
 	lab_plugins_export(doppel-cli)

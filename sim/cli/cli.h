@@ -28,6 +28,7 @@ int cli_tune(int argc, char **argv);
 int cli_exhaust(int argc, char **argv);
 int cli_exec(int argc, char **argv);
 int cli_cc(int argc, char **argv);
+int cli_nvcc(int argc, char **argv);
 int cli_verbs_run(int argc, char **argv);
 int cli_ras(int argc, char **argv);
 int cli_faults(int argc, char **argv);

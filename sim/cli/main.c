@@ -40,6 +40,7 @@ static const struct cli_command cli_commands[] = {
 	 cli_exhaust},
 	{"exec", "run a program of your own, linked with libnccl.so.2, on GPU doubles", cli_exec},
 	{"cc", "compile CUDA source for GPU doubles, with clang", cli_cc},
+	{"nvcc", "the same with the options of nvcc; doppel-nvcc is a link to it", cli_nvcc},
 #if DOPPEL_FAKEVERBS
 	{"verbs-run", "run an ordinary verbs program on HCA doubles", cli_verbs_run},
 #endif
@@ -216,7 +217,11 @@ static int cli_main(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	const char *slash = strrchr(argv[0], '/');
+
 	cli_output_start();
+	if (!strcmp(slash ? slash + 1 : argv[0], "doppel-nvcc"))
+		sim_exit(cli_nvcc(argc, argv));
 	os_real_conf_named_only(); /* the files of this machine must not change a seed's run */
 	sim_exit(cli_main(argc, argv));
 }

@@ -22,6 +22,18 @@ static void fuzz_check_error(const char *error)
 	ASSERT(strlen(error) < PTX_ERROR_BYTES);
 }
 
+/* The text up to its first NUL, and the rest as a second text that is linked with it. */
+static bool fuzz_parse(struct ptx_module *m, const char *text, size_t bytes)
+{
+	const char *nul = memchr(text, 0, bytes);
+
+	if (!nul)
+		return ptx_parse(m, text, bytes);
+	size_t first = (size_t)(nul - text);
+	return ptx_parse(m, text, first) && ptx_parse_more(m, nul + 1, bytes - first - 1) &&
+	       ptx_module_check(m);
+}
+
 static void fuzz_emit(const struct ptx_module *m, const struct ptx_func *f)
 {
 	char error[PTX_ERROR_BYTES];
@@ -42,13 +54,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 
 	ASSERT(text);
 	memcpy(text, data, bytes);
-	if (ptx_parse(&m, text, bytes)) {
+	if (fuzz_parse(&m, text, bytes)) {
 		for (uint32_t i = 0; i < m.funcs; i++)
 			if (m.func[i].entry && !m.func[i].external)
 				fuzz_emit(&m, &m.func[i]);
 	} else {
 		fuzz_check_error(m.error);
-		ASSERT(!m.funcs && !m.variables);
+		ASSERT(memchr(text, 0, bytes) || (!m.funcs && !m.variables));
 	}
 	ptx_module_free(&m);
 	free(text);

@@ -26,12 +26,24 @@ struct fc_image *fc_images_first(void)
 /* ---- images --------------------------------------------------------------------------------- */
 
 /* The text is the program's. fc_image_parse copies it, because the model points into it. */
+bool fc_image_add(struct fc_image *image, const char *text)
+{
+	struct fc_image_text *t = calloc(1, sizeof *t), **end = &image->texts;
+
+	ASSERT(t);
+	t->text = text;
+	while (*end)
+		end = &(*end)->next;
+	*end = t;
+	return !image->parsed;
+}
+
 struct fc_image *fc_image_new(const char *text)
 {
 	struct fc_image *image = calloc(1, sizeof *image);
 
 	ASSERT(image);
-	image->text = text;
+	fc_image_add(image, text);
 	image->next = images;
 	images = image;
 	return image;
@@ -59,30 +71,38 @@ static const char *image_refused(const char *text)
 	return NULL;
 }
 
+static bool image_parse_texts(struct fc_image *image)
+{
+	bool ok = true;
+
+	for (struct fc_image_text *t = image->texts; t && ok; t = t->next) {
+		t->owned = strndup(t->text, fc_image_text_bytes(t->text));
+		ASSERT(t->owned);
+		ok = ptx_parse_more(&image->module, t->owned, strlen(t->owned));
+	}
+	return ok && ptx_module_check(&image->module);
+}
+
 cudaError_t fc_image_parse(struct fc_image *image, const char *call)
 {
-	const char *why = image->parsed ? NULL : image_refused(image->text);
+	bool again = image->parsed;
 
-	if (image->parsed)
-		return image->module.funcs || image->module.variables || !*image->module.error
-			       ? cudaSuccess
-			       : cudaErrorInvalidPtx;
-	if (why) {
-		fc_report("%s: %s", call, why);
-		return cudaErrorNoKernelImageForDevice;
+	for (const struct fc_image_text *t = image->texts; t && !again; t = t->next) {
+		const char *why = image_refused(t->text);
+		if (why) {
+			fc_report("%s: %s", call, why);
+			return cudaErrorNoKernelImageForDevice;
+		}
 	}
 	os_mutex_lock(&image_mutex);
-	if (!image->owned) {
-		image->owned = strndup(image->text, fc_image_text_bytes(image->text));
-		ASSERT(image->owned);
-	}
-	bool ok = image->parsed || ptx_parse(&image->module, image->owned, strlen(image->owned));
+	bool first = !image->parsed;
+	if (first)
+		image->valid = image_parse_texts(image);
 	image->parsed = true;
 	os_mutex_unlock(&image_mutex);
-	if (ok)
-		return cudaSuccess;
-	fc_report("%s: PTX: %s", call, image->module.error);
-	return cudaErrorInvalidPtx;
+	if (first && !image->valid)
+		fc_report("%s: PTX: %s", call, image->module.error);
+	return image->valid ? cudaSuccess : cudaErrorInvalidPtx;
 }
 
 /* ---- kernels -------------------------------------------------------------------------------- */
@@ -149,7 +169,7 @@ cudaError_t fc_unit_ready(struct fc_unit *u, const char *call)
 	if (rc || u->ptx)
 		return rc;
 	const struct ptx_text name = {u->name, (uint32_t)strlen(u->name)};
-	const struct ptx_func *ptx = ptx_func_find(&u->image->module, name);
+	const struct ptx_func *ptx = ptx_func_find(&u->image->module, name, PTX_ANY_TEXT);
 	if (!ptx || !ptx->entry || ptx->external) {
 		fc_report("%s: kernel %s is not in its image", call, u->plain);
 		return cudaErrorInvalidDeviceFunction;

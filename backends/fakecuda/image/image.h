@@ -3,7 +3,7 @@
  * Images: PTX texts that a program registers or loads, with their kernels and variables.
  * fakecuda.h includes this file last.
  *
- *    fc_image      a text; parsed at the first use of anything in it
+ *    fc_image      texts; parsed at the first use of anything in it
  *    fc_unit       a kernel of an image, as fc_func.unit; translated and built at its first launch
  *    fc_instance   the variables of an image in a context: one allocation on the GPU
  *
@@ -39,11 +39,16 @@ struct fc_symbol {
 	char *name;
 };
 
+struct fc_image_text {
+	struct fc_image_text *next;
+	const char *text; /* the program's */
+	char *owned;      /* a copy; NULL: not parsed yet */
+};
+
 struct fc_image {
 	struct fc_image *next;
-	const char *text; /* the program's */
-	char *owned;      /* a copy of the text; NULL: not parsed yet */
-	bool parsed;
+	struct fc_image_text *texts; /* several if objects were linked, in the order of linking */
+	bool parsed, valid;
 	bool loaded; /* by cuModuleLoadData or cuLibraryLoadData */
 	bool gone;   /* unregistered; its units may be in use */
 	struct ptx_module module;
@@ -67,6 +72,8 @@ struct fc_unit {
 bool fc_images_any(void);
 struct fc_image *fc_images_first(void);
 struct fc_image *fc_image_new(const char *text);
+/* Adds the text of another object that was linked. False: the image is in use. */
+bool fc_image_add(struct fc_image *image, const char *text);
 void fc_image_end(struct fc_image *image);
 /* Parses the image's text, once. Reports an error. */
 cudaError_t fc_image_parse(struct fc_image *image, const char *call);

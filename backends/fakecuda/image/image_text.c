@@ -33,9 +33,11 @@ static const char *text_next(const char *text)
 	const char *next = NULL;
 
 	for (const struct fc_image *i = fc_images_first(); i; i = i->next) {
-		bool after = !i->loaded && !i->gone && (uintptr_t)i->text > (uintptr_t)text;
-		if (after && (!next || (uintptr_t)i->text < (uintptr_t)next))
-			next = i->text;
+		for (const struct fc_image_text *t = i->texts; t; t = t->next) {
+			bool after = !i->loaded && !i->gone && (uintptr_t)t->text > (uintptr_t)text;
+			if (after && (!next || (uintptr_t)t->text < (uintptr_t)next))
+				next = t->text;
+		}
 	}
 	return next;
 }

@@ -16,7 +16,7 @@ static uint64_t instance_layout(const struct ptx_module *m, uint64_t *at)
 
 	for (uint32_t i = 0; i < m->variables; i++) {
 		const struct ptx_variable *v = &m->variable[i];
-		if (v->space == PTX_SHARED)
+		if (v->space == PTX_SHARED || v->external)
 			continue;
 		bytes = ALIGN_UP(bytes, MAX_OF(INSTANCE_ALIGN, (uint64_t)v->align));
 		at[v->at] = bytes;
@@ -27,12 +27,12 @@ static uint64_t instance_layout(const struct ptx_module *m, uint64_t *at)
 
 /* The value of a symbol in an initial value. False: it is not one of this module. */
 static bool instance_symbol(const struct ptx_module *m, const struct fc_instance *in,
-			    struct ptx_text name, uint64_t *value)
+			    struct ptx_text name, uint32_t from, uint64_t *value)
 {
-	const struct ptx_variable *v = ptx_variable_find(m, name);
-	const struct ptx_func *f = ptx_func_find(m, name);
+	const struct ptx_variable *v = ptx_variable_find(m, name, from);
+	const struct ptx_func *f = ptx_func_find(m, name, from);
 
-	if (v && v->space != PTX_SHARED)
+	if (v && v->space != PTX_SHARED && !v->external)
 		*value = in->address[v->at];
 	else if (f && !f->external)
 		*value = (uint64_t)(f - m->func) + 1;
@@ -52,7 +52,7 @@ static cudaError_t instance_fill(const struct ptx_module *m, const struct fc_ins
 		for (uint32_t k = 0; k < v->pointer_count; k++) {
 			const struct ptx_pointer *p = &v->pointers[k];
 			uint64_t value;
-			if (!instance_symbol(m, in, p->symbol, &value)) {
+			if (!instance_symbol(m, in, p->symbol, v->text, &value)) {
 				fc_report("variable %.*s points to %.*s, which is not in its image",
 					  (int)v->name.bytes, v->name.at, (int)p->symbol.bytes,
 					  p->symbol.at);
@@ -150,7 +150,7 @@ cudaError_t fc_instance_variable(struct fc_image *image, struct fc_ctx *ctx, con
 				 uint64_t *address, uint64_t *bytes)
 {
 	const struct ptx_text text = {name, (uint32_t)strlen(name)};
-	const struct ptx_variable *v = ptx_variable_find(&image->module, text);
+	const struct ptx_variable *v = ptx_variable_find(&image->module, text, PTX_ANY_TEXT);
 	struct fc_instance *in;
 
 	*address = *bytes = 0;

@@ -107,7 +107,7 @@ CUresult cuLibraryUnload(CUlibrary library)
 static struct fc_unit *module_unit(struct fc_image *i, const char *name)
 {
 	const struct ptx_text text = {name, (uint32_t)strlen(name)};
-	const struct ptx_func *f = ptx_func_find(&i->module, text);
+	const struct ptx_func *f = ptx_func_find(&i->module, text, PTX_ANY_TEXT);
 
 	for (struct fc_unit *u = i->units; u; u = u->next) {
 		if (!strcmp(u->name, name))

@@ -23,6 +23,7 @@ DOPPEL_CHECK_SIZE(struct image_wrapper, 24);
 IMAGE_API void **__cudaRegisterFatBinary(const void *wrapper);
 IMAGE_API void __cudaRegisterFatBinaryEnd(void **handle);
 IMAGE_API void __cudaUnregisterFatBinary(void **handle);
+IMAGE_API void __doppelRegisterLinked(void **image, void (*globals)(void **), const void *wrapper);
 IMAGE_API int __cudaRegisterFunction(void **handle, const void *host, char *device,
 				     const char *name, int threads, void *tid, void *bid,
 				     void *block, void *grid, int *size);
@@ -33,10 +34,8 @@ IMAGE_API unsigned int __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t
 IMAGE_API cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared,
 						 void *stream);
 
-/* The handle is the image. */
-void **__cudaRegisterFatBinary(const void *wrapper)
+static const char *image_unwrap(const struct image_wrapper *w)
 {
-	const struct image_wrapper *w = wrapper;
 
 	if (w->magic != IMAGE_WRAPPER_MAGIC || w->version != 1) {
 		fprintf(stderr,
@@ -45,7 +44,29 @@ void **__cudaRegisterFatBinary(const void *wrapper)
 			w->magic, w->version, IMAGE_WRAPPER_MAGIC);
 		abort();
 	}
-	return (void **)fc_image_new(w->text);
+	return w->text;
+}
+
+/* The handle is the image. */
+void **__cudaRegisterFatBinary(const void *wrapper)
+{
+	return (void **)fc_image_new(image_unwrap(wrapper));
+}
+
+/* Objects with relocatable device code that `doppel cc` linked: their texts are one image, and
+ * `globals` registers kernels and variables of one of them. *image is NULL for the first. */
+void __doppelRegisterLinked(void **image, void (*globals)(void **), const void *wrapper)
+{
+	const char *text = image_unwrap(wrapper);
+
+	if (!*image) {
+		*image = fc_image_new(text);
+	} else if (!fc_image_add(*image, text)) {
+		fprintf(stderr, "fakecuda: an object registers device code after a kernel of its "
+				"image ran; expected all objects before\n");
+		abort();
+	}
+	globals(*image);
 }
 
 void __cudaRegisterFatBinaryEnd(void **handle)

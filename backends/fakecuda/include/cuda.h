@@ -24,7 +24,15 @@ typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef struct CUfunc_st *CUfunction;
 typedef unsigned long long CUmemGenericAllocationHandle;
-typedef struct CUmulticastObjectProp_st CUmulticastObjectProp;
+typedef struct CUmulticastObjectProp_st {
+	unsigned int numDevices;
+	size_t size;
+	unsigned long long handleTypes;
+	unsigned long long flags;
+} CUmulticastObjectProp;
+typedef struct CUmemFabricHandle_st {
+	unsigned char data[64];
+} CUmemFabricHandle;
 typedef struct CUlaunchConfig_st CUlaunchConfig;
 typedef struct CUctxCreateParams_st CUctxCreateParams;
 

@@ -123,6 +123,10 @@ FAKECUDA_BOTH __nv_bfloat162 __floats2bfloat162_rn(float x, float y)
 {
 	return __nv_bfloat162{__nv_bfloat16(x), __nv_bfloat16(y)};
 }
+FAKECUDA_BOTH __nv_bfloat162 __float22bfloat162_rn(float2 a)
+{
+	return __floats2bfloat162_rn(a.x, a.y);
+}
 FAKECUDA_BOTH __nv_bfloat162 __halves2bfloat162(__nv_bfloat16 x, __nv_bfloat16 y)
 {
 	return __nv_bfloat162{x, y};

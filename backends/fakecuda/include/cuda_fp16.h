@@ -131,6 +131,10 @@ FAKECUDA_BOTH __half2 __floats2half2_rn(float x, float y)
 {
 	return __half2{__half(x), __half(y)};
 }
+FAKECUDA_BOTH __half2 __float22half2_rn(float2 a)
+{
+	return __floats2half2_rn(a.x, a.y);
+}
 FAKECUDA_BOTH float2 __half22float2(__half2 a)
 {
 	return float2{(float)a.x, (float)a.y};

@@ -92,4 +92,110 @@ FAKECUDA_FP8(__nv_fp8_e4m3, 3)
 FAKECUDA_FP8(__nv_fp8_e5m2, 2)
 #undef FAKECUDA_FP8
 
+/* ---- pairs and fours; the first element is in the low bits ----------------------------------- */
+
+typedef unsigned short __nv_fp8x2_storage_t;
+typedef unsigned int __nv_fp8x4_storage_t;
+
+#define FAKECUDA_FP8_PAIR(type, one)                                                               \
+	struct type {                                                                              \
+		__nv_fp8x2_storage_t __x;                                                          \
+		type() = default;                                                                  \
+		FAKECUDA_MEMBER explicit type(float2 f)                                            \
+		    : __x((unsigned short)(one(f.x).__x | one(f.y).__x << 8))                      \
+		{                                                                                  \
+		}                                                                                  \
+		FAKECUDA_MEMBER explicit type(__half2 h) : type(__half22float2(h))                 \
+		{                                                                                  \
+		}                                                                                  \
+		FAKECUDA_MEMBER explicit type(__nv_bfloat162 b) : type(__bfloat1622float2(b))      \
+		{                                                                                  \
+		}                                                                                  \
+		FAKECUDA_MEMBER float fakecuda_at(int i) const                                     \
+		{                                                                                  \
+			one v;                                                                     \
+			v.__x = (unsigned char)(__x >> 8 * i);                                     \
+			return (float)v;                                                           \
+		}                                                                                  \
+		FAKECUDA_MEMBER explicit operator float2() const                                   \
+		{                                                                                  \
+			return float2{fakecuda_at(0), fakecuda_at(1)};                             \
+		}                                                                                  \
+		FAKECUDA_MEMBER explicit operator __half2() const                                  \
+		{                                                                                  \
+			return __floats2half2_rn(fakecuda_at(0), fakecuda_at(1));                  \
+		}                                                                                  \
+	};
+#define FAKECUDA_FP8_FOUR(type, two)                                                               \
+	struct type {                                                                              \
+		__nv_fp8x4_storage_t __x;                                                          \
+		type() = default;                                                                  \
+		FAKECUDA_MEMBER explicit type(float4 f)                                            \
+		    : __x(two(float2{f.x, f.y}).__x | (unsigned)two(float2{f.z, f.w}).__x << 16)   \
+		{                                                                                  \
+		}                                                                                  \
+		FAKECUDA_MEMBER explicit operator float4() const                                   \
+		{                                                                                  \
+			two low, high;                                                             \
+			low.__x = (unsigned short)__x;                                             \
+			high.__x = (unsigned short)(__x >> 16);                                    \
+			return float4{low.fakecuda_at(0), low.fakecuda_at(1), high.fakecuda_at(0), \
+				      high.fakecuda_at(1)};                                        \
+		}                                                                                  \
+	};
+FAKECUDA_FP8_PAIR(__nv_fp8x2_e4m3, __nv_fp8_e4m3)
+FAKECUDA_FP8_PAIR(__nv_fp8x2_e5m2, __nv_fp8_e5m2)
+FAKECUDA_FP8_FOUR(__nv_fp8x4_e4m3, __nv_fp8x2_e4m3)
+FAKECUDA_FP8_FOUR(__nv_fp8x4_e5m2, __nv_fp8x2_e5m2)
+#undef FAKECUDA_FP8_PAIR
+#undef FAKECUDA_FP8_FOUR
+
+/* ---- functions on storage ------------------------------------------------------------------- */
+
+typedef enum __nv_saturation_t {
+	__NV_NOSAT,
+	__NV_SATFINITE,
+} __nv_saturation_t;
+typedef enum __nv_fp8_interpretation_t {
+	__NV_E4M3,
+	__NV_E5M2,
+} __nv_fp8_interpretation_t;
+
+/* Without saturation, a number that is too large becomes infinite, or NaN in E4M3, which has no
+ * infinite number. */
+FAKECUDA_BOTH __nv_fp8_storage_t __nv_cvt_double_to_fp8(double x, __nv_saturation_t saturate,
+							__nv_fp8_interpretation_t kind)
+{
+	int m = kind == __NV_E4M3 ? 3 : 2;
+	unsigned char most = m == 2 ? 0x7b : 0x7e, over = m == 2 ? 0x7c : 0x7f;
+	unsigned char code = fakecuda_fp8_encode(x, m);
+	double largest = fakecuda_fp8_decode(most, m), size = x < 0 ? -x : x;
+	double step = largest - fakecuda_fp8_decode(most - 1, m);
+
+	if (saturate == __NV_SATFINITE || !(size >= largest + step / 2))
+		return code;
+	return (unsigned char)((code & 128) | over);
+}
+FAKECUDA_BOTH __nv_fp8_storage_t __nv_cvt_float_to_fp8(float x, __nv_saturation_t saturate,
+						       __nv_fp8_interpretation_t kind)
+{
+	return __nv_cvt_double_to_fp8(x, saturate, kind);
+}
+FAKECUDA_BOTH __nv_fp8_storage_t __nv_cvt_halfraw_to_fp8(__half_raw x, __nv_saturation_t saturate,
+							 __nv_fp8_interpretation_t kind)
+{
+	return __nv_cvt_double_to_fp8((float)__half(x), saturate, kind);
+}
+FAKECUDA_BOTH __nv_fp8_storage_t __nv_cvt_bfloat16raw_to_fp8(__nv_bfloat16_raw x,
+							     __nv_saturation_t saturate,
+							     __nv_fp8_interpretation_t kind)
+{
+	return __nv_cvt_double_to_fp8((float)__nv_bfloat16(x), saturate, kind);
+}
+FAKECUDA_BOTH __half_raw __nv_cvt_fp8_to_halfraw(__nv_fp8_storage_t x,
+						 __nv_fp8_interpretation_t kind)
+{
+	return (__half_raw)__half(fakecuda_fp8_decode(x, kind == __NV_E4M3 ? 3 : 2));
+}
+
 #endif

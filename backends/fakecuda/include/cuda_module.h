@@ -35,15 +35,7 @@ typedef enum CUfunction_attribute_enum {
 #define CU_LAUNCH_PARAM_BUFFER_POINTER ((void *)0x01)
 #define CU_LAUNCH_PARAM_BUFFER_SIZE    ((void *)0x02)
 
-typedef cudaLaunchAttribute CUlaunchAttribute;
-struct CUlaunchConfig_st {
-	unsigned int gridDimX, gridDimY, gridDimZ;
-	unsigned int blockDimX, blockDimY, blockDimZ;
-	unsigned int sharedMemBytes;
-	CUstream hStream;
-	CUlaunchAttribute *attrs;
-	unsigned int numAttrs;
-};
+#include "driver_launch.h"
 
 #define cuModuleGetGlobal cuModuleGetGlobal_v2
 

@@ -8,13 +8,15 @@
 #define FAKECUDA_CUDA_RUNTIME_H
 
 #if defined(__CUDA__) && defined(__clang__)
-#include "device/words.h"
 #include <math.h>
 #include <string.h>
 #include <time.h>
 #endif
 
 #include "cuda_runtime_api.h"
+#ifdef __cplusplus
+#include "device/typed.h"
+#endif
 
 #if defined(__CUDA__) && defined(__clang__)
 #include "device/launch.h"
@@ -23,6 +25,7 @@
 #include "device/math.h"
 #include "device/warp.h"
 #include "device/atomics.h"
+#include "device/spaces.h"
 #endif
 
 #endif

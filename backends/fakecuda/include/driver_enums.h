@@ -387,6 +387,11 @@ enum cudaSynchronizationPolicy {
 	cudaSyncPolicyBlockingSync = 4,
 };
 
+enum cudaMemcpyFlags {
+	cudaMemcpyFlagDefault = 0x0,
+	cudaMemcpyFlagPreferOverlapWithCompute = 0x1,
+};
+
 enum cudaClusterSchedulingPolicy {
 	cudaClusterSchedulingPolicyDefault = 0,
 	cudaClusterSchedulingPolicySpread = 1,

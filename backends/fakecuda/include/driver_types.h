@@ -30,6 +30,10 @@ typedef void (*cudaHostFn_t)(void *userData);
 
 /* ---- flags ---------------------------------------------------------------------------------- */
 
+#define cudaEnableDefault                0x00 /* of cudaGetDriverEntryPoint */
+#define cudaEnableLegacyStream           0x01
+#define cudaEnablePerThreadDefaultStream 0x02
+
 #define cudaHostAllocDefault           0x00
 #define cudaHostAllocPortable          0x01
 #define cudaHostAllocMapped            0x02

@@ -7,6 +7,8 @@
 #ifndef FAKECUDA_VECTOR_TYPES_H
 #define FAKECUDA_VECTOR_TYPES_H
 
+#include "device/words.h"
+
 /* A vector of 2 or 4 is aligned to its size, at most to 16 bytes. */
 #define FAKECUDA_VECTORS(name, type, align2, align4)                                               \
 	struct name##1                                                                             \

@@ -2,6 +2,9 @@
 /* Launches with attributes, and those of the driver. */
 #include "backends/fakecuda/fakecuda.h"
 
+DOPPEL_CHECK_SIZE(CUlaunchAttribute, sizeof(cudaLaunchAttribute));
+DOPPEL_CHECK_OFFSET(CUlaunchAttribute, value, offsetof(cudaLaunchAttribute, val));
+
 enum { LAUNCH_CLUSTER_BLOCKS = 8 }; /* a size that every GPU with clusters can place */
 
 /* True for attributes that are hints, which have no effect here. Attributes that would change the
@@ -115,7 +118,8 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **ker
 					       config->blockDimZ},
 				  .dynamicSmemBytes = config->sharedMemBytes,
 				  .stream = config->hStream,
-				  .attrs = config->attrs,
+				  /* the layouts are equal */
+				  .attrs = (cudaLaunchAttribute *)config->attrs,
 				  .numAttrs = config->numAttrs};
 	cudaError_t before = fc_task_error();
 	cudaError_t rc = launch_ex("cuLaunchKernelEx", config ? &c : NULL, f, &a);

@@ -149,7 +149,8 @@ static void unit_place(struct ptx_emit *e)
 	const struct ptx_module *m = e->module;
 
 	for (uint32_t i = 0; i < m->files; i++) {
-		if (m->file[i].number != e->stmt->file || !e->stmt->source_line)
+		if (m->file[i].number != e->stmt->file || m->file[i].text != e->func->text ||
+		    !e->stmt->source_line)
 			continue;
 		emit_text(e, "#line %u \"", e->stmt->source_line);
 		for (uint32_t k = 0; k < m->file[i].name.bytes; k++) {
@@ -228,29 +229,29 @@ static void unit_function(struct ptx_emit *e, const struct ptx_func *f)
 static void unit_want(struct ptx_emit *e, const struct ptx_func *f);
 
 /* Gives a variable of shared memory its place, once. */
-static void unit_share(struct ptx_emit *e, struct ptx_text name)
+static void unit_share(struct ptx_emit *e, struct ptx_text name, uint32_t text)
 {
-	const struct ptx_variable *v = ptx_variable_find(e->module, name);
+	const struct ptx_variable *v = ptx_variable_find(e->module, name, text);
 	uint32_t *at = v ? &e->shared_at[v - e->module->variable] : NULL;
 
-	if (!v || v->space != PTX_SHARED || !v->bytes || *at != UINT32_MAX)
+	if (!v || v->space != PTX_SHARED || !v->bytes || v->external || *at != UINT32_MAX)
 		return;
 	*at = ALIGN_UP(e->shared_bytes, v->align);
 	e->shared_bytes = MIN_OF(*at + (uint32_t)v->bytes, (uint32_t)PTX_VARIABLE_MOST);
 }
 
-static void unit_want_operand(struct ptx_emit *e, const struct ptx_operand *o)
+static void unit_want_operand(struct ptx_emit *e, const struct ptx_operand *o, uint32_t text)
 {
 	const struct ptx_func *f = NULL;
 
 	if (o->kind == PTX_OP_SYMBOL) {
-		f = ptx_func_find(e->module, o->text);
-		unit_share(e, o->text);
+		f = ptx_func_find(e->module, o->text, text);
+		unit_share(e, o->text, text);
 	}
 	if (f)
 		unit_want(e, f);
 	for (uint32_t i = 0; i < o->parts; i++)
-		unit_want_operand(e, &o->part[i]);
+		unit_want_operand(e, &o->part[i], text);
 }
 
 /* True for a call through a register: any function of the module may be the callee. */
@@ -275,7 +276,7 @@ static void unit_want(struct ptx_emit *e, const struct ptx_func *f)
 	for (uint32_t i = 0; i < f->stmts; i++) {
 		const struct ptx_stmt *s = &f->stmt[i];
 		for (uint32_t k = 0; k < s->operands; k++)
-			unit_want_operand(e, &s->operand[k]);
+			unit_want_operand(e, &s->operand[k], f->text);
 		if (!unit_is_indirect(s) || e->indirect)
 			continue;
 		e->indirect = true;

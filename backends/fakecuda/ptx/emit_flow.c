@@ -184,8 +184,8 @@ static void flow_external(struct ptx_emit *e, struct ptx_text name,
 	else if (ptx_text_is(name, "__assert_fail"))
 		flow_assert(e, params);
 	else
-		emit_fail(e, "function %.*s is not in this module", (int)MIN_OF(name.bytes, 100u),
-			  name.at);
+		emit_fail(e, "function %.*s is declared, and no object of this image defines it",
+			  (int)MIN_OF(name.bytes, 100u), name.at);
 }
 
 /* ---- calls ---------------------------------------------------------------------------------- */
@@ -249,7 +249,7 @@ void emit_call(struct ptx_emit *e)
 		flow_indirect(e, target, result, params);
 		return;
 	}
-	const struct ptx_func *f = ptx_func_find(e->module, target->text);
+	const struct ptx_func *f = ptx_func_find(e->module, target->text, e->func->text);
 	if (!f || f->external) {
 		flow_external(e, target->text, result, params);
 		return;

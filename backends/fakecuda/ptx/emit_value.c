@@ -77,8 +77,8 @@ static bool emit_special(struct ptx_emit *e, struct ptx_text t)
 static void emit_symbol(struct ptx_emit *e, struct ptx_text t)
 {
 	const struct ptx_variable *v = ptx_local_find(e->func, t, e->stmt);
-	const struct ptx_variable *g = ptx_variable_find(e->module, t);
-	const struct ptx_func *f = ptx_func_find(e->module, t);
+	const struct ptx_variable *g = ptx_variable_find(e->module, t, e->func->text);
+	const struct ptx_func *f = ptx_func_find(e->module, t, e->func->text);
 
 	if (emit_special(e, t))
 		return;
@@ -87,13 +87,17 @@ static void emit_symbol(struct ptx_emit *e, struct ptx_text t)
 	} else if (v) {
 		emit_text(e, "(uint64_t)(uintptr_t)");
 		emit_name(e, t);
-	} else if (g && g->external && g->space != PTX_SHARED) {
-		emit_fail(e, "variable %.*s is not in this module", (int)t.bytes, t.at);
+	} else if (g && g->external && (g->space != PTX_SHARED || g->bytes)) {
+		emit_fail(e, "variable %.*s is declared, and no object of this image defines it",
+			  (int)MIN_OF(t.bytes, 100u), t.at);
 	} else if (g && g->space == PTX_SHARED) {
 		emit_text(e, "%uull /* %.*s */", e->shared_at[g - e->module->variable],
 			  (int)t.bytes, t.at);
 	} else if (g) {
 		emit_text(e, "lane->global[%u /* %.*s */]", (unsigned)g->at, (int)t.bytes, t.at);
+	} else if (f && f->external) {
+		emit_fail(e, "function %.*s is declared, and no object of this image defines it",
+			  (int)MIN_OF(t.bytes, 100u), t.at);
 	} else if (f) {
 		emit_text(e, "%uull /* %.*s */", (unsigned)(f - e->module->func) + 1, (int)t.bytes,
 			  t.at);

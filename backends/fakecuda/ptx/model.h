@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A PTX text as data: the variables and functions of a module. The parser (parse.h) makes it, and
- * emit.c reads it. Names point into the text, which must live as long as the model.
+ * PTX texts as data: the variables and functions of a module. The parser (parse.h) makes it, and
+ * emit.c reads it. Names point into the texts, which must live as long as the model. A module has
+ * several texts if they were linked: names that one of them declares are found in another.
  *
  *    ptx_module   variables of the module, functions
  *    ptx_func     parameters, registers, statements in their order
@@ -25,6 +26,9 @@ enum {
 	PTX_FUNCS_MOST = 16384,
 	PTX_ERROR_BYTES = 256,
 };
+
+/* The texts that see a name. One of several weak definitions counts. */
+enum ptx_linkage { PTX_INTERNAL, PTX_WEAK_NAME, PTX_VISIBLE };
 
 /* A row of ptx_types: suffix of opcodes, kind (p, b, u, s, f, h, g), bits, type in C. */
 struct ptx_type {
@@ -51,7 +55,9 @@ struct ptx_variable {
 	uint64_t bytes; /* 0: dynamic shared memory, or external */
 	uint64_t at;    /* offset in the frame, in shared memory; number among the globals */
 	uint8_t *init;  /* NULL: zeroes */
-	bool external;
+	bool external;  /* declared only */
+	enum ptx_linkage linkage;
+	uint32_t text; /* number of the text that it is in */
 	struct ptx_pointer *pointers;
 	uint32_t pointer_count;
 };
@@ -113,7 +119,8 @@ struct ptx_stmt {
 struct ptx_func {
 	struct ptx_text name;
 	bool entry, external; /* external: declared only */
-	uint32_t line;
+	enum ptx_linkage linkage;
+	uint32_t text, line;
 	struct ptx_variable *param, *result;
 	uint32_t params, results;
 	struct ptx_register *reg;
@@ -128,7 +135,7 @@ struct ptx_func {
 };
 
 struct ptx_file {
-	uint32_t number;
+	uint32_t text, number;
 	struct ptx_text name;
 };
 
@@ -139,12 +146,18 @@ struct ptx_module {
 	struct ptx_func *func;
 	uint32_t funcs;
 	struct ptx_file *file;
-	uint32_t files;
+	uint32_t files, texts;
 	char error[PTX_ERROR_BYTES]; /* "line 12: ..." */
 };
 
-struct ptx_func *ptx_func_find(const struct ptx_module *m, struct ptx_text name);
-struct ptx_variable *ptx_variable_find(const struct ptx_module *m, struct ptx_text name);
+/* Finds the definition that a name of text `from` means; a declaration, if no text defines it.
+ * NULL: no such name. */
+enum { PTX_ANY_TEXT = 0x7fffffff }; /* of the program that loads the module */
+struct ptx_func *ptx_func_find(const struct ptx_module *m, struct ptx_text name, uint32_t from);
+struct ptx_variable *ptx_variable_find(const struct ptx_module *m, struct ptx_text name,
+				       uint32_t from);
+/* False: two texts define one name; m->error has it. */
+bool ptx_module_check(struct ptx_module *m);
 /* Finds a variable of the function: a parameter, a result, a local. If several locals have the
  * name, it is the last one before the statement. */
 const struct ptx_variable *ptx_local_find(const struct ptx_func *f, struct ptx_text name,

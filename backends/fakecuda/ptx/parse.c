@@ -125,7 +125,7 @@ static bool parse_hints(struct ptx_parser *p)
 	return true;
 }
 
-static bool parse_func(struct ptx_parser *p, bool entry, bool external)
+static bool parse_func(struct ptx_parser *p, bool entry, bool external, enum ptx_linkage linkage)
 {
 	uint32_t bytes;
 
@@ -134,6 +134,8 @@ static bool parse_func(struct ptx_parser *p, bool entry, bool external)
 	struct ptx_func *f = PARSE_ADD(p->module->func, p->module->funcs);
 
 	f->entry = entry;
+	f->linkage = linkage;
+	f->text = p->module->texts;
 	f->line = p->token.line;
 	if (parse_is(p, "(") && !parse_params(p, &f->result, &f->results, &bytes))
 		return false;
@@ -165,7 +167,8 @@ static bool parse_file(struct ptx_parser *p)
 		return false;
 	if (p->token.kind != PTX_STRING)
 		return parse_expected(p, "the name of a file");
-	*f = (struct ptx_file){.number = (uint32_t)number, .name = p->token.text};
+	*f = (struct ptx_file){
+		.text = p->module->texts, .number = (uint32_t)number, .name = p->token.text};
 	parse_advance(p);
 	while (parse_take(p, ",")) /* time and size */
 		parse_advance(p);
@@ -200,20 +203,24 @@ static bool parse_pragma(struct ptx_parser *p)
 static bool parse_defined(struct ptx_parser *p)
 {
 	bool external = false;
+	enum ptx_linkage linkage = PTX_INTERNAL;
 	enum ptx_space space;
 
 	for (;;) {
 		if (parse_take(p, ".extern"))
 			external = true;
-		else if (!parse_take(p, ".visible") && !parse_take(p, ".weak") &&
-			 !parse_take(p, ".common"))
+		else if (parse_take(p, ".visible"))
+			linkage = PTX_VISIBLE;
+		else if (parse_take(p, ".weak") || parse_take(p, ".common"))
+			linkage = PTX_WEAK_NAME;
+		else
 			break;
 	}
 	if (parse_take(p, ".entry"))
-		return parse_func(p, true, external);
+		return parse_func(p, true, external, linkage);
 	if (parse_take(p, ".func"))
-		return parse_func(p, false, external);
-	return parse_space(p, &space) && parse_variable(p, space, external);
+		return parse_func(p, false, external, linkage);
+	return parse_space(p, &space) && parse_variable(p, space, external, linkage);
 }
 
 static bool parse_directive(struct ptx_parser *p)
@@ -237,10 +244,15 @@ static bool parse_directive(struct ptx_parser *p)
 
 bool ptx_parse(struct ptx_module *m, const char *text, size_t bytes)
 {
+	*m = (struct ptx_module){0};
+	return ptx_parse_more(m, text, bytes);
+}
+
+bool ptx_parse_more(struct ptx_module *m, const char *text, size_t bytes)
+{
 	struct ptx_parser p = {.module = m};
 	char error[PTX_ERROR_BYTES];
 
-	*m = (struct ptx_module){0};
 	ptx_scan_begin(&p.scan, text, bytes);
 	parse_advance(&p);
 	bool ok = parse_need(&p, ".version");
@@ -248,6 +260,7 @@ bool ptx_parse(struct ptx_module *m, const char *text, size_t bytes)
 		parse_advance(&p);
 	while (ok && p.token.kind != PTX_END)
 		ok = parse_directive(&p);
+	m->texts++;
 	if (ok)
 		return true;
 	memcpy(error, m->error, sizeof error);

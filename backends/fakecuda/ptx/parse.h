@@ -10,5 +10,7 @@
 
 /* False: m->error has the reason, and the rest of *m is empty. */
 bool ptx_parse(struct ptx_module *m, const char *text, size_t bytes);
+/* Adds another text to the module. ptx_module_check follows the last one. */
+bool ptx_parse_more(struct ptx_module *m, const char *text, size_t bytes);
 
 #endif

@@ -54,7 +54,7 @@ static bool body_variable(struct ptx_parser *p)
 	if (!parse_space(p, &space))
 		return false;
 	if (space == PTX_SHARED || space == PTX_GLOBAL || space == PTX_CONST)
-		return parse_variable(p, space, false);
+		return parse_variable(p, space, false, PTX_INTERNAL);
 	struct ptx_stmt *s = body_add(p, PTX_ST_VARIABLE);
 	s->index = f->locals;
 	struct ptx_variable *v = PARSE_ADD(f->local, f->locals);

@@ -31,7 +31,8 @@ void *parse_add(void **array, uint32_t *count, size_t bytes);
 bool parse_space(struct ptx_parser *p, enum ptx_space *space);
 /* Parses what follows the space: alignment, type, name, bounds. */
 bool parse_declare(struct ptx_parser *p, enum ptx_space space, struct ptx_variable *v);
-bool parse_variable(struct ptx_parser *p, enum ptx_space space, bool external);
+bool parse_variable(struct ptx_parser *p, enum ptx_space space, bool external,
+		    enum ptx_linkage linkage);
 bool parse_init(struct ptx_parser *p, struct ptx_variable *v);
 
 /* parse_operand.c */

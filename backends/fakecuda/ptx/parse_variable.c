@@ -165,7 +165,8 @@ bool parse_init(struct ptx_parser *p, struct ptx_variable *v)
 	return parse_init_list(p, v, &at, 0);
 }
 
-bool parse_variable(struct ptx_parser *p, enum ptx_space space, bool external)
+bool parse_variable(struct ptx_parser *p, enum ptx_space space, bool external,
+		    enum ptx_linkage linkage)
 {
 	struct ptx_module *m = p->module;
 
@@ -176,6 +177,8 @@ bool parse_variable(struct ptx_parser *p, enum ptx_space space, bool external)
 		if (!parse_declare(p, space, v) || !parse_init(p, v))
 			return false;
 		v->external = external;
+		v->linkage = linkage;
+		v->text = m->texts;
 		if (space != PTX_SHARED)
 			v->at = m->globals++;
 	} while (parse_take(p, ","));

@@ -2,6 +2,7 @@
 #include "backends/fakecuda/ptx/model.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,25 +31,75 @@ const struct ptx_type *ptx_type_named(const char *name)
 	return ptx_type_find((struct ptx_text){name, (uint32_t)strlen(name)});
 }
 
-struct ptx_func *ptx_func_find(const struct ptx_module *m, struct ptx_text name)
+/* How well a name fits one that text `from` uses. 0: it is another text's own. */
+static int model_rank(enum ptx_linkage linkage, bool external, uint32_t text, uint32_t from)
+{
+	bool own = text == from || from == PTX_ANY_TEXT;
+
+	if (external)
+		return own ? 1 : 0;
+	if (own && linkage == PTX_INTERNAL)
+		return 5;
+	if (linkage == PTX_VISIBLE)
+		return own ? 4 : 3;
+	return linkage == PTX_WEAK_NAME ? 2 : 0;
+}
+
+struct ptx_func *ptx_func_find(const struct ptx_module *m, struct ptx_text name, uint32_t from)
 {
 	struct ptx_func *found = NULL;
+	int best = 0;
 
 	for (uint32_t i = 0; i < m->funcs; i++) {
 		struct ptx_func *f = &m->func[i];
-		if (ptx_text_same(f->name, name) && (!found || found->external))
-			found = f;
+		if (!ptx_text_same(f->name, name))
+			continue;
+		int rank = model_rank(f->linkage, f->external, f->text, from);
+		found = rank > best ? f : found;
+		best = MAX_OF(rank, best);
 	}
 	return found;
 }
 
-struct ptx_variable *ptx_variable_find(const struct ptx_module *m, struct ptx_text name)
+struct ptx_variable *ptx_variable_find(const struct ptx_module *m, struct ptx_text name,
+				       uint32_t from)
 {
+	struct ptx_variable *found = NULL;
+	int best = 0;
+
 	for (uint32_t i = 0; i < m->variables; i++) {
-		if (ptx_text_same(m->variable[i].name, name))
-			return &m->variable[i];
+		struct ptx_variable *v = &m->variable[i];
+		if (!ptx_text_same(v->name, name))
+			continue;
+		int rank = model_rank(v->linkage, v->external, v->text, from);
+		found = rank > best ? v : found;
+		best = MAX_OF(rank, best);
 	}
-	return NULL;
+	return found;
+}
+
+static bool model_defined_twice(struct ptx_module *m, struct ptx_text name, uint32_t line)
+{
+	snprintf(m->error, sizeof m->error, "line %u: %.*s is defined in two objects", line,
+		 (int)MIN_OF(name.bytes, 160u), name.at);
+	return false;
+}
+
+bool ptx_module_check(struct ptx_module *m)
+{
+	for (uint32_t i = 0; m->texts > 1 && i < m->funcs; i++) {
+		const struct ptx_func *f = &m->func[i];
+		if (!f->external && f->linkage == PTX_VISIBLE &&
+		    ptx_func_find(m, f->name, PTX_ANY_TEXT) != f)
+			return model_defined_twice(m, f->name, f->line);
+	}
+	for (uint32_t i = 0; m->texts > 1 && i < m->variables; i++) {
+		const struct ptx_variable *v = &m->variable[i];
+		if (!v->external && v->linkage == PTX_VISIBLE &&
+		    ptx_variable_find(m, v->name, PTX_ANY_TEXT) != v)
+			return model_defined_twice(m, v->name, v->line);
+	}
+	return true;
 }
 
 static const struct ptx_variable *model_last(const struct ptx_variable *v, uint32_t count,

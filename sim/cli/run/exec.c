@@ -202,8 +202,8 @@ static error_t exec_parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* Adds the folder of libnccl.so.2 to LD_LIBRARY_PATH: a program that was linked without a path to
- * it finds it. */
+/* Adds the folders of libnccl.so.2 and of libnvidia-ml.so.1 to LD_LIBRARY_PATH: a program that was
+ * linked without a path to the first, or that loads the second, finds them. */
 static bool exec_library_path(void)
 {
 	char dir[PATH_MAX];
@@ -214,6 +214,9 @@ static bool exec_library_path(void)
 		return false;
 	}
 	ASSERT(dir[0] == '/'); /* world_installed returns an absolute path */
+	*strrchr(dir, '/') = '\0';
+	if (!cli_library_path(dir) || !world_installed(WORLD_DRIVER, dir))
+		return false;
 	*strrchr(dir, '/') = '\0';
 	return cli_library_path(dir);
 }

@@ -35,6 +35,20 @@ FAKECUDA_DEVICE unsigned long long __brevll(unsigned long long x)
 {
 	return __builtin_bitreverse64(x);
 }
+/* The place of the n-th set bit from `base` on; n below 0: downwards. ~0: there is none. */
+FAKECUDA_DEVICE unsigned int __fns(unsigned int mask, unsigned int base, int n)
+{
+	int step = n < 0 ? -1 : 1, left = n < 0 ? -n : n;
+
+	if (!n)
+		return mask >> (base & 31) & 1 ? base : ~0u;
+	for (int at = (int)base; at >= 0 && at < 32; at += step) {
+		left -= mask >> at & 1;
+		if (!left)
+			return (unsigned int)at;
+	}
+	return ~0u;
+}
 FAKECUDA_DEVICE unsigned int __byte_perm(unsigned int x, unsigned int y, unsigned int selector)
 {
 	unsigned int r;
@@ -97,26 +111,62 @@ FAKECUDA_DEVICE double __longlong_as_double(long long x)
 {
 	return __builtin_bit_cast(double, x);
 }
-template <class T> FAKECUDA_DEVICE T __ldg(const T *p)
+/* Loads and stores with hints about caches. __ldcv and __stwt go to memory each time. */
+#define FAKECUDA_LOADS(name)                                                                       \
+	template <class T> FAKECUDA_DEVICE T name(const T *p)                                      \
+	{                                                                                          \
+		return *p;                                                                         \
+	}
+#define FAKECUDA_STORES(name)                                                                      \
+	template <class T> FAKECUDA_DEVICE void name(T *p, T v)                                    \
+	{                                                                                          \
+		*p = v;                                                                            \
+	}
+FAKECUDA_LOADS(__ldg)
+FAKECUDA_LOADS(__ldca)
+FAKECUDA_LOADS(__ldcg)
+FAKECUDA_LOADS(__ldcs)
+FAKECUDA_LOADS(__ldlu)
+FAKECUDA_STORES(__stwb)
+FAKECUDA_STORES(__stcg)
+FAKECUDA_STORES(__stcs)
+#undef FAKECUDA_LOADS
+#undef FAKECUDA_STORES
+template <class T> FAKECUDA_DEVICE T __ldcv(const T *p)
 {
-	return *p;
+	T v;
+
+	asm volatile("" ::: "memory");
+	v = *p;
+	asm volatile("" ::: "memory");
+	return v;
+}
+template <class T> FAKECUDA_DEVICE void __stwt(T *p, T v)
+{
+	asm volatile("" ::: "memory");
+	*p = v;
+	asm volatile("" ::: "memory");
 }
 
-#define FAKECUDA_EXTREMES(type)                                                                    \
-	FAKECUDA_BOTH type min(type a, type b)                                                     \
+#define FAKECUDA_EXTREMES(type, type_b, result)                                                    \
+	FAKECUDA_BOTH result min(type a, type_b b)                                                 \
 	{                                                                                          \
-		return a < b ? a : b;                                                              \
+		return (result)a < (result)b ? (result)a : (result)b;                              \
 	}                                                                                          \
-	FAKECUDA_BOTH type max(type a, type b)                                                     \
+	FAKECUDA_BOTH result max(type a, type_b b)                                                 \
 	{                                                                                          \
-		return a > b ? a : b;                                                              \
+		return (result)a > (result)b ? (result)a : (result)b;                              \
 	}
-FAKECUDA_EXTREMES(int)
-FAKECUDA_EXTREMES(unsigned int)
-FAKECUDA_EXTREMES(long)
-FAKECUDA_EXTREMES(unsigned long)
-FAKECUDA_EXTREMES(long long)
-FAKECUDA_EXTREMES(unsigned long long)
+/* If one is unsigned, both are compared as such. */
+#define FAKECUDA_EXTREMES_OF(type)                                                                 \
+	FAKECUDA_EXTREMES(type, type, type)                                                        \
+	FAKECUDA_EXTREMES(unsigned type, unsigned type, unsigned type)                             \
+	FAKECUDA_EXTREMES(type, unsigned type, unsigned type)                                      \
+	FAKECUDA_EXTREMES(unsigned type, type, unsigned type)
+FAKECUDA_EXTREMES_OF(int)
+FAKECUDA_EXTREMES_OF(long)
+FAKECUDA_EXTREMES_OF(long long)
+#undef FAKECUDA_EXTREMES_OF
 #undef FAKECUDA_EXTREMES
 
 #endif

@@ -10,6 +10,8 @@
 #define FAKECUDA_DEVICE_HALF_H
 
 #include <limits.h>
+#include <math.h>
+#include <string.h>
 
 #define FAKECUDA_MEMBER __host__ __device__ __forceinline__
 
