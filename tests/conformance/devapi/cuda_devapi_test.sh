@@ -15,7 +15,7 @@ cd "$dir"
 bad=0
 fail() { echo "FAILED: $*"; bad=1; }
 
-for name in devapi order errors; do
+for name in devapi order errors procs; do
 	"$doppel" cc "$source_dir/tests/conformance/devapi/$name.cu" -lnccl -o $name || fail "$name.cu does not compile"
 done
 
@@ -27,6 +27,17 @@ done
 cat devapi.1
 "$doppel" exec --leaks error --seed 1 ./devapi >again 2>&1 || fail "devapi, seed 1, again"
 diff <(grep 'trace hash' devapi.1) <(grep 'trace hash' again) || fail "two runs of seed 1 differ"
+
+# ranks in several processes, and on several hosts: their teams
+teams() {
+	local ranks=$1
+	shift
+	"$doppel" exec "$@" ./procs >procs.out 2>&1 || fail "procs $*: $(cat procs.out)"
+	[ "$(grep -c "a team of $ranks ranks, 0 wrong" procs.out)" = 2 ] || fail "procs $*: $(cat procs.out)"
+}
+teams 4 --procs 2
+teams 2 --procs 2 --hosts 2
+teams 2 --hosts 2 --leaks error
 
 # a barrier orders memory; without release and acquire some seeds show old values, and others do not
 wrong=0
