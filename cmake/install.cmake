@@ -47,6 +47,7 @@ endif()
 # ---- headers, and what a program links
 install(FILES core/include/nccl.h core/include/nccl_types.h core/include/nccl_device.h
 	DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY core/include/nccl_device DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 if(DOPPEL_GPU STREQUAL "fakecuda")
 	install(DIRECTORY backends/fakecuda/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 	# libfakecuda.so keeps its soname: a program made for the double never loads CUDA by accident

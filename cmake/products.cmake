@@ -81,7 +81,7 @@ add_library(core_detect OBJECT ${detect_sources})
 target_link_libraries(core_detect PUBLIC doppel-rt ${DOPPEL_GPU_LIB})
 set(transport_folders base net_verbs net_socket net_plugin collnet local registered conn)
 list(TRANSFORM transport_folders PREPEND core/transport/)
-doppel_sources(core_sources core/api core/bootstrap core/comm core/mem core/plan core/plugin core/profiler core/proxy core/proxy/relay core/rank core/ras core/ras/watch
+doppel_sources(core_sources core/api core/api/windows core/bootstrap core/comm core/mem core/plan core/plugin core/profiler core/proxy core/proxy/relay core/rank core/ras core/ras/watch
 	core/transport core/tuner ${transport_folders})
 add_library(core_host OBJECT ${core_sources})
 target_link_libraries(core_host PUBLIC doppel-rt ${DOPPEL_GPU_LIB} ${DOPPEL_RDMA_LIB})

@@ -29,14 +29,13 @@ static ncclResult_t absent(const char *call, const char *instead)
 	ABSENT_AS(ncclResult_t, ncclInvalidUsage, name, parameters, clear, instead)
 #define ABSENT_TEAM(name, parameters)                                                              \
 	ABSENT_AS(ncclTeam_t, ((ncclTeam_t){0}), name, parameters, (void)0, NO_DEVICE_API)
-#define ABSENT_INT(name, parameters) ABSENT_AS(int, 0, name, parameters, (void)0, NO_DEVICE_API)
 
 /* Clears an output that may be NULL. */
 #define CLEAR(out)                                                                                 \
 	if (out)                                                                                   \
 	*(out) = 0
 
-#define NO_DEVICE_API "expected collectives and messages that the host calls"
+#define NO_DEVICE_API "expected LSA barriers and pointers of the device API"
 #define NO_OTHERS     "expected ncclCommInitRank with a new id"
 #define NO_ONE_SIDED  "expected ncclSend and ncclRecv"
 
@@ -72,10 +71,6 @@ API_WEAK ncclResult_t ncclSetEncryption(const ncclEncryptionConfig_t *config)
 
 /* ---- device API ------------------------------------------------------------------------------ */
 
-ABSENT(ncclDevCommCreate,
-       (ncclComm_t comm, const ncclDevCommRequirements_t *reqs, ncclDevComm_t *outDevComm), (void)0,
-       NO_DEVICE_API)
-ABSENT(ncclDevCommDestroy, (ncclComm_t comm, const ncclDevComm_t *devComm), (void)0, NO_DEVICE_API)
 ABSENT(ncclGetMultimemDevicePointer,
        (ncclWindow_t window, size_t offset, ncclMultimemHandle_t multimem, void **outPtr),
        CLEAR(outPtr), NO_DEVICE_API)
@@ -93,30 +88,16 @@ ABSENT(ncclGetPeerDeviceLeInfo,
 ABSENT(ncclGetMultimemDeviceLeInfo,
        (ncclWindow_t window, size_t offset, ncclCftLeId *leId, size_t *leOffset), CLEAR(leId);
        CLEAR(leOffset), NO_DEVICE_API)
-ABSENT_TEAM(ncclTeamWorld, (ncclComm_t comm))
-ABSENT_TEAM(ncclTeamLsa, (ncclComm_t comm))
-ABSENT_TEAM(ncclTeamRail, (ncclComm_t comm))
 ABSENT_TEAM(ncclTeamCft, (ncclComm_t comm, ncclCftTeamMode_t mode))
 ABSENT_TEAM(ncclTeamCftMultimem, (ncclComm_t comm))
-ABSENT_INT(ncclTeamRankToWorld, (ncclComm_t comm, ncclTeam_t team, int rank))
-ABSENT_INT(ncclTeamRankToLsa, (ncclComm_t comm, ncclTeam_t team, int rank))
-ABSENT_INT(ncclLLA2ACalcSlots, (int maxElts, int maxEltSize))
 #define CLEAR_REQUIREMENT                                                                          \
 	if (outReq)                                                                                \
 		*outReq = (ncclDevResourceRequirements_t)                                          \
 		{                                                                                  \
 			0                                                                          \
 		}
-ABSENT(ncclLsaBarrierCreateRequirement,
-       (ncclTeam_t team, int nBarriers, ncclLsaBarrierHandle_t *outHandle,
-	ncclDevResourceRequirements_t *outReq),
-       CLEAR_REQUIREMENT, NO_DEVICE_API)
 ABSENT(ncclGinBarrierCreateRequirement,
        (ncclComm_t comm, ncclTeam_t team, int nBarriers, ncclGinBarrierHandle_t *outHandle,
-	ncclDevResourceRequirements_t *outReq),
-       CLEAR_REQUIREMENT, NO_DEVICE_API)
-ABSENT(ncclLLA2ACreateRequirement,
-       (int nBlocks, int nSlots, ncclLLA2AHandle_t *outHandle,
 	ncclDevResourceRequirements_t *outReq),
        CLEAR_REQUIREMENT, NO_DEVICE_API)
 ABSENT(ncclGinOutboxCreateRequirement,

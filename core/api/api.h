@@ -67,11 +67,12 @@ struct api_change {
 	ncclResult_t result;
 };
 
-/* A window to register. */
+/* A window to register, or a device communicator to create. */
 struct api_window {
 	struct api_window *next; /* the communicator's next one in the group */
 	ncclWindow_t *out, none; /* none: the output of a call without one */
 	struct window_call call;
+	struct api_devcomm *devcomm; /* owned; NULL: a window of the program */
 };
 
 /* A call on a non-blocking communicator that a separate task makes. The last user frees it. */
@@ -172,12 +173,20 @@ ncclResult_t api_background_start(struct api_background *b, const char *name);
 ncclResult_t api_changes_run(struct api_change *list);
 /* Frees the list. The other ranks get an error instead of waiting. */
 void api_changes_discard(struct api_change *list);
+/* Checks a buffer of the communicator's GPU. ncclInvalidArgument, logged with the public function
+ * `call`. */
+ncclResult_t api_check_range(const struct ncclComm *comm, const char *call, const void *buff,
+			     size_t size);
 /* Registers windows, of several communicators concurrently, and frees the list. `waits`: launches
  * of non-blocking communicators follow, too. Returns the first error; ncclInProgress if separate
  * tasks of non-blocking communicators register some. */
 ncclResult_t api_windows_run(struct api_windows *list, bool waits);
 /* Frees the list. The other ranks get an error instead of waiting. */
 void api_windows_discard(struct api_windows *list);
+/* Makes the call of an entered communicator immediately, or adds it to the group. `out` NULL: the
+ * call has no output. Takes over `devcomm`. */
+ncclResult_t api_window_call(struct ncclComm *comm, const struct window_call *call,
+			     ncclWindow_t *out, struct api_devcomm *devcomm);
 /* Undoes inits that have not begun, and frees the list. */
 void api_inits_discard(struct api_init *list);
 /* Adds `comm` to the open group: it has a collective or a message to launch at the end of the

@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "core/api/api.h"
+#include "core/api/windows/devcomm.h"
 #include "core/base/log.h"
 #include "core/transport/transport.h"
 #include "core/detect/gpu.h"
-#include "core/include/nccl_device.h"
 
 /* ---- properties ------------------------------------------------------------------------------ */
 
@@ -35,11 +35,14 @@ static ncclResult_t properties_check(const ncclCommProperties_t *props)
 static void properties_fill(const struct ncclComm *comm, ncclCommProperties_t *props)
 {
 	const size_t from = offsetof(ncclCommProperties_t, rank);
+	const bool has_devcomm = !devcomm_why_not(comm);
 	const ncclCommProperties_t full = {
 		.rank = comm->rank,
 		.nRanks = comm->nranks,
 		.cudaDev = comm->cuda_dev,
 		.nvmlDev = detect_nvml_index(comm->bus_id),
+		.deviceApiSupport = has_devcomm,
+		.devCommRuntimeVersionSize = has_devcomm ? sizeof(ncclDevComm_t) : 0,
 		.ginType = NCCL_GIN_TYPE_NONE,
 		.railedGinType = NCCL_GIN_TYPE_NONE,
 		.ginConnectionType = NCCL_GIN_CONNECTION_NONE,

@@ -26,12 +26,13 @@
  *	           connections (transport_connect_all): pools and imports of p2p, segments of shm,
  *	           pages of connections, memory of network connections (freed if the NIC cannot
  *	           reach it), mappings of other ranks' registered memory
- *	           (core/transport/registered.h), and memory to send in place from
+ *	           (core/transport/registered.h), records of windows, memory of device
+ *	           communicators, and memory to send in place from
  *	           (core/plan/staged.c). A wait is then for kernels of earlier groups, which need
  *	           nothing of this group
  *	end        every free and close: after the communicator's last kernel
  *	program    ncclMemAlloc and ncclMemFree, like the program's own cudaMalloc and cudaFree
- *	           (user_memory.h)
+ *	           (user_memory.h); ncclDevCommDestroy
  *
  * The main task of a rank calls them, never a task of the proxy, because other ranks may wait for
  * the proxy.

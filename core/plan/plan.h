@@ -109,8 +109,8 @@ ncclResult_t plan_enqueue_message(struct ncclComm *comm, const struct plan_messa
 ncclResult_t plan_record_later(struct ncclComm *comm, const char *call, cudaStream_t stream,
 			       cudaEvent_t event);
 bool plan_pending(const struct ncclComm *comm);
-/* True if a call of the queue uses a buffer in the window, which exists. */
-bool plan_queue_uses(const struct ncclComm *comm, ncclWindow_t win);
+/* True if a call of the queue uses a byte of the range. */
+bool plan_queue_uses(const struct ncclComm *comm, const void *at, size_t bytes);
 /* Returns the number of the next message from that rank. */
 uint64_t plan_message_next(const struct ncclComm *comm, int32_t peer);
 /* Returns the time that the model expects for the collectives of the queue, one after another.

@@ -90,7 +90,14 @@ void plan_uses(const struct ncclComm *comm, const struct plan_state *st, const s
 		plan_rounds_use(comm, st->messages, p);
 }
 
-bool plan_queue_uses(const struct ncclComm *comm, ncclWindow_t win)
+static bool plan_ranges_meet(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
+{
+	const uint8_t *p = a, *q = b;
+
+	return a_bytes && b_bytes && p < q + b_bytes && q < p + a_bytes;
+}
+
+bool plan_queue_uses(const struct ncclComm *comm, const void *at, size_t bytes)
 {
 	const struct plan_state *st = comm->plan;
 	const struct plan_messages *ms = st->messages;
@@ -98,10 +105,10 @@ bool plan_queue_uses(const struct ncclComm *comm, ncclWindow_t win)
 
 	for (int32_t i = st->launched; i < st->queued; i++)
 		uses = uses ||
-		       transport_window_has(win, st->queue[i].send, st->queue[i].send_bytes) ||
-		       transport_window_has(win, st->queue[i].recv, st->queue[i].recv_bytes);
+		       plan_ranges_meet(at, bytes, st->queue[i].send, st->queue[i].send_bytes) ||
+		       plan_ranges_meet(at, bytes, st->queue[i].recv, st->queue[i].recv_bytes);
 	for (int32_t i = 0; ms && i < ms->queued; i++)
 		uses = uses ||
-		       transport_window_has(win, ms->queue[i].call.buffer, ms->queue[i].bytes);
+		       plan_ranges_meet(at, bytes, ms->queue[i].call.buffer, ms->queue[i].bytes);
 	return uses;
 }

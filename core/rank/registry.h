@@ -23,7 +23,7 @@ enum registry_kind {
 	REGISTRY_NET_PLUGIN, /* struct net_plugin */
 	REGISTRY_PROFILER,   /* struct profiler */
 	REGISTRY_COLLNET,    /* struct collnet_plugin */
-	REGISTRY_WINDOW,     /* struct ncclWindow_vidmem */
+	REGISTRY_WINDOW,     /* struct window */
 };
 
 /* Header of a registered object; its first member. A task may write its own object while another

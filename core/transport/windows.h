@@ -37,9 +37,11 @@
 
 /* Arguments of one call. */
 struct window_call {
+	const char *name; /* the public function */
 	void *buffer;
 	size_t bytes;
 	int flags;
+	uint32_t layout; /* hash of the uses of a device communicator's memory; 0: a window */
 	/* The error of the caller's checks. This rank sends it to the others, and the call returns
 	 * it. */
 	ncclResult_t refused;
@@ -53,10 +55,10 @@ ncclResult_t transport_window_register(struct ncclComm *comm, const struct windo
 				       ncclWindow_t *win);
 /* Waits for no rank. The window exists, and the current device is the communicator's. */
 ncclResult_t transport_window_deregister(struct ncclComm *comm, ncclWindow_t win);
-/* Sets *buffer to this rank's buffer. ncclInvalidArgument, logged with the public function `call`:
- * not a window of the communicator. */
+/* Sets *buffer and *bytes to this rank's buffer. ncclInvalidArgument, logged with the public
+ * function `call`: not a window of the communicator. */
 ncclResult_t transport_window_buffer(const struct ncclComm *comm, const char *call,
-				     ncclWindow_t win, void **buffer);
+				     ncclWindow_t win, void **buffer, size_t *bytes);
 /* True if the ranks of this host have direct access to each other. */
 bool transport_windows_are_possible(const struct ncclComm *comm);
 
@@ -72,8 +74,16 @@ struct window_place {
 ncclResult_t transport_window_address(const char *call, const struct window_place *p, void **out);
 /* Returns the number of teams. */
 int32_t transport_window_teams(const struct ncclComm *comm);
-/* True if a window contains a byte of the buffer. */
-bool transport_window_has(ncclWindow_t win, const void *at, size_t bytes);
+
+/* ---- memory of a device communicator (ncclDevCommCreate) ------------------------------------- */
+
+/* Makes a window over `bytes` of memory of the stack's own, with zeros. All ranks call it, in the
+ * order of other windows. WAITS for the rows of all ranks. ncclInvalidUsage: the ranks of a host
+ * have no direct access to each other. */
+ncclResult_t transport_window_own(struct ncclComm *comm, const struct window_call *call,
+				  ncclWindow_t *win);
+/* Ends it. May wait for kernels of this GPU. ncclInvalidArgument, logged: no such window. */
+ncclResult_t transport_window_own_end(struct ncclComm *comm, ncclWindow_t win);
 
 /* ---- programs on windows (core/algo/symmetric.c): ranks of one host, at most DEV_SYM_RANKS --- */
 

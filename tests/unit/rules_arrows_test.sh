@@ -33,9 +33,9 @@ declare -A allowed=(
 # Floors, from the ground up. Two folders with a + between them are one floor: base reads the environment
 # through os, and os is written with the words of base; both are in libdoppel-rt.
 device_floors="layout reduce shim prims edges programs kernels"
-core_floors="base+os include device/${device_floors// / device/} bootstrap topo+topo/model+topo/detect+topo/search+topo/connect rank detect"
+core_floors="base+os include+include/nccl_device device/${device_floors// / device/} bootstrap topo+topo/model+topo/detect+topo/search+topo/connect rank detect"
 core_floors+=" mem plugin profiler transport/base transport/net_verbs transport/net_socket transport/net_plugin transport/collnet"
-core_floors+=" transport+transport/local+transport/registered+transport/conn proxy+proxy/relay algo tune tuner plan ras+ras/watch comm api"
+core_floors+=" transport+transport/local+transport/registered+transport/conn proxy+proxy/relay algo tune tuner plan ras+ras/watch comm api+api/windows"
 fakeverbs_floors="arena objects checks queues transport entry context fabric"
 engine_floors="base trace order memory faults run report life"
 # the runner and what a program does beside its series call each other
@@ -109,7 +109,7 @@ awk -v table="$table" '
 		room = at[1]
 		sub("/[^/]*$", "", room)
 		# installed headers name each other by the file alone
-		if (room ~ "^backends/.*/include$" || room == "core/include")
+		if (room ~ "^backends/.*/include$" || room ~ "^core/include")
 			next
 		seen++
 		target = $0

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Windows: their records, queries of addresses, their use by launches, and their end. */
+/* Windows: queries of addresses, their use by launches, and their end. */
 #include <stdio.h>
 
 #include "core/base/log.h"
@@ -40,7 +40,7 @@ int32_t transport_window_teams(const struct ncclComm *comm)
 	return transport_windows_are_possible(comm) ? comm->summary.nhosts : comm->nranks;
 }
 
-/* ---- records --------------------------------------------------------------------------------- */
+/* ---- the windows of a communicator ----------------------------------------------------------- */
 
 ncclResult_t windows_make(struct ncclComm *comm)
 {
@@ -52,18 +52,28 @@ ncclResult_t windows_make(struct ncclComm *comm)
 	return ncclSystemError;
 }
 
-void window_add(struct ncclComm *comm, struct ncclWindow_vidmem *w)
+ncclResult_t window_add(struct ncclComm *comm, struct window *w)
 {
+	ncclResult_t rc = window_record_make(comm, w);
+
+	if (rc) {
+		rank_set_async_error(comm, rc); /* the other ranks have the window */
+		if (w->own)
+			(void)window_own_free(comm, w, true);
+		else
+			(void)window_free(comm, w, true);
+		return rc;
+	}
 	w->next = comm->windows->first;
 	w->number = ++comm->windows->made;
 	comm->windows->first = w;
 	registry_add(&w->node);
+	return ncclSuccess;
 }
 
-/* Removes a window from the communicator and the registry. */
-static void window_remove(struct ncclComm *comm, struct ncclWindow_vidmem *w)
+void window_remove(struct ncclComm *comm, struct window *w)
 {
-	struct ncclWindow_vidmem **at = &comm->windows->first;
+	struct window **at = &comm->windows->first;
 
 	while (*at != w)
 		at = &(*at)->next;
@@ -71,7 +81,7 @@ static void window_remove(struct ncclComm *comm, struct ncclWindow_vidmem *w)
 	registry_remove(&w->node);
 }
 
-ncclResult_t window_free(struct ncclComm *comm, struct ncclWindow_vidmem *w, bool closes)
+ncclResult_t window_free(struct ncclComm *comm, struct window *w, bool closes)
 {
 	struct user_memory *memory = NULL;
 	ncclResult_t rc = ncclSuccess;
@@ -86,42 +96,51 @@ ncclResult_t window_free(struct ncclComm *comm, struct ncclWindow_vidmem *w, boo
 	else if (memory)
 		user_memory_drop(memory);
 	user_memory_drop(w->memory);
+	window_record_drop(comm, w);
 	os_free(w);
 	return rc;
 }
 
 /* Returns the window if it exists; NULL: it does not. The caller holds the registry's lock. */
-static struct ncclWindow_vidmem *window_in(struct registry_node *first, ncclWindow_t win)
+static struct window *window_in(struct registry_node *first, ncclWindow_t win)
 {
 	for (struct registry_node *n = first; n; n = n->next)
-		if (n->kind == REGISTRY_WINDOW && (ncclWindow_t)n == win)
-			return win;
+		if (win && n->kind == REGISTRY_WINDOW && ((struct window *)n)->handle == win)
+			return (struct window *)n;
 	return NULL;
 }
 
-/* Checks that the window exists and is of the communicator. */
-static ncclResult_t window_check(const struct ncclComm *comm, const char *call, ncclWindow_t win)
+ncclResult_t window_check(const struct ncclComm *comm, const char *call, ncclWindow_t win, bool own,
+			  struct window **w)
 {
 	struct registry_node *first = registry_lock();
-	const struct ncclWindow_vidmem *w = window_in(first, win);
-	const struct ncclComm *of = w ? w->comm : NULL;
+	const char *what = "no window, or it was deregistered";
 
-	registry_unlock(first);
-	if (w && of == comm)
+	*w = window_in(first, win);
+	if (*w && (*w)->comm != comm)
+		what = "a window of another communicator";
+	else if (*w && (*w)->own != own)
+		what = own ? "a window of the program" : "memory of a device communicator";
+	if (*w && (*w)->comm == comm && (*w)->own == own) {
+		registry_unlock(first);
 		return ncclSuccess;
-	WARN("%s: win %p is %s, expected a window that ncclCommWindowRegister returned for this "
-	     "communicator",
-	     call, (void *)win,
-	     w ? "a window of another communicator" : "no window, or it was deregistered");
+	}
+	registry_unlock(first);
+	*w = NULL;
+	WARN("%s: %s %p is %s, expected one that %s returned for this communicator", call,
+	     own ? "resourceWindow" : "win", (void *)win, what,
+	     own ? "ncclDevCommCreate" : "ncclCommWindowRegister");
 	return ncclInvalidArgument;
 }
 
 ncclResult_t transport_window_buffer(const struct ncclComm *comm, const char *call,
-				     ncclWindow_t win, void **buffer)
+				     ncclWindow_t win, void **buffer, size_t *bytes)
 {
-	ncclResult_t rc = window_check(comm, call, win);
+	struct window *w;
+	ncclResult_t rc = window_check(comm, call, win, false, &w);
 
-	*buffer = rc ? NULL : win->at;
+	*buffer = rc ? NULL : w->at;
+	*bytes = rc ? 0 : w->bytes;
 	return rc;
 }
 
@@ -137,8 +156,7 @@ struct window_view {
 };
 
 /* Returns the team's member that the place names; NULL: no member. */
-static const struct window_peer *window_member(const struct ncclWindow_vidmem *w,
-					       const struct window_place *p)
+static const struct window_peer *window_member(const struct window *w, const struct window_place *p)
 {
 	for (int32_t i = 0; i < w->npeers; i++)
 		if ((p->in_team ? i : w->peer[i].rank) == p->rank)
@@ -149,7 +167,7 @@ static const struct window_peer *window_member(const struct ncclWindow_vidmem *w
 static struct window_view window_look(const struct window_place *p)
 {
 	struct registry_node *first = registry_lock();
-	const struct ncclWindow_vidmem *w = window_in(first, p->window);
+	const struct window *w = window_in(first, p->window);
 	struct window_view view = {.exists = w != NULL};
 
 	if (w) {
@@ -205,11 +223,11 @@ ncclResult_t transport_window_address(const char *call, const struct window_plac
 
 /* ---- use by launches ------------------------------------------------------------------------- */
 
-bool transport_window_has(ncclWindow_t win, const void *at, size_t bytes)
+static bool window_has(const struct window *w, const void *at, size_t bytes)
 {
 	const uint8_t *from = at;
 
-	return bytes && from < win->at + win->bytes && win->at < from + bytes;
+	return bytes && from < w->at + w->bytes && w->at < from + bytes;
 }
 
 void transport_windows_launch(const struct ncclComm *comm, bool in_graph)
@@ -222,17 +240,17 @@ void transport_windows_launch(const struct ncclComm *comm, bool in_graph)
 
 void transport_windows_use(const struct ncclComm *comm, const void *at, size_t bytes)
 {
-	struct ncclWindow_vidmem *w = comm->windows ? comm->windows->first : NULL;
+	struct window *w = comm->windows ? comm->windows->first : NULL;
 
 	for (; w; w = w->next)
-		if (!comm->windows->in_graph && transport_window_has(w, at, bytes))
+		if (!comm->windows->in_graph && window_has(w, at, bytes))
 			w->used = comm->windows->launches;
 }
 
 /* ncclInvalidUsage if the last launch uses the window and has not ended. Earlier launches have no
  * event of their own. If one of them still runs, the memory is kept until it has ended: by other
  * ranks (registered_end_some), and by CUDA, which waits when it frees. */
-static ncclResult_t window_check_unused(const struct ncclComm *comm, ncclWindow_t w)
+static ncclResult_t window_check_unused(const struct ncclComm *comm, const struct window *w)
 {
 	cudaError_t e;
 
@@ -244,24 +262,27 @@ static ncclResult_t window_check_unused(const struct ncclComm *comm, ncclWindow_
 		return cuda_result(e, "the query before a window is deregistered");
 	WARN("ncclCommWindowDeregister: rank %d: a call that uses window %p has not ended, "
 	     "expected cudaStreamSynchronize before",
-	     comm->rank, (void *)w);
+	     comm->rank, (void *)w->handle);
 	return ncclInvalidUsage;
 }
 
 ncclResult_t transport_window_deregister(struct ncclComm *comm, ncclWindow_t win)
 {
-	ncclResult_t rc = window_check_unused(comm, win);
+	struct window *w;
+	ncclResult_t rc = window_check(comm, "ncclCommWindowDeregister", win, false, &w);
 
+	if (!rc)
+		rc = window_check_unused(comm, w);
 	if (rc)
 		return rc;
 	INFO(LOG_REG, "rank %d: window %p is deregistered", comm->rank, (void *)win);
-	window_remove(comm, win);
-	return window_free(comm, win, true);
+	window_remove(comm, w);
+	return window_free(comm, w, true);
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-static void window_leave(struct ncclWindow_vidmem *w)
+static void window_leave(struct window *w)
 {
 	for (int32_t i = 0; i < w->npeers; i++)
 		if (w->peer[i].import)
@@ -275,31 +296,46 @@ void transport_windows_leave(struct ncclComm *comm)
 	if (!comm->windows)
 		return;
 	first = registry_lock();
-	for (struct ncclWindow_vidmem *w = comm->windows->first; w; w = w->next)
+	for (struct window *w = comm->windows->first; w; w = w->next)
 		window_leave(w);
 	if (comm->windows->memory)
 		window_leave(comm->windows->memory);
 	registry_unlock(first);
 }
 
+/* Ends the communicator's windows; counts the program's and the stack's own. */
+static void windows_end_all(struct ncclComm *comm, uint32_t *n, uint32_t *own)
+{
+	*n = *own = 0;
+	while (comm->windows->first) {
+		struct window *w = comm->windows->first;
+
+		window_remove(comm, w);
+		++*(w->own ? own : n);
+		if (w->own)
+			(void)window_own_free(comm, w, false);
+		else
+			(void)window_free(comm, w, false);
+	}
+}
+
 void transport_windows_end(struct ncclComm *comm)
 {
-	uint32_t n = 0;
+	uint32_t n, own;
 
 	if (!comm->windows)
 		return;
-	while (comm->windows->first) {
-		struct ncclWindow_vidmem *w = comm->windows->first;
-
-		window_remove(comm, w);
-		(void)window_free(comm, w, false);
-		n++;
-	}
+	windows_end_all(comm, &n, &own);
 	if (n && !rank_is_aborted(comm))
 		WARN("rank %d: the communicator ends with %u windows, which end with it: "
 		     "ncclCommWindowDeregister was not called for them",
 		     comm->rank, n);
+	if (own && !rank_is_aborted(comm))
+		WARN("rank %d: the communicator ends with %u device communicators, which end with "
+		     "it: ncclDevCommDestroy was not called for them",
+		     comm->rank, own);
 	window_memory_end(comm);
+	window_records_end(comm);
 	os_free(comm->windows);
 	comm->windows = NULL;
 }

@@ -15,10 +15,10 @@
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-static const struct ncclWindow_vidmem *window_around(const struct ncclComm *comm, const uint8_t *at,
-						     size_t bytes)
+static const struct window *window_around(const struct ncclComm *comm, const uint8_t *at,
+					  size_t bytes)
 {
-	const struct ncclWindow_vidmem *w = comm->windows ? comm->windows->first : NULL;
+	const struct window *w = comm->windows ? comm->windows->first : NULL;
 
 	for (; w; w = w->next)
 		if ((w->flags & NCCL_WIN_COLL_SYMMETRIC) && at >= w->at && bytes <= w->bytes &&
@@ -27,7 +27,7 @@ static const struct ncclWindow_vidmem *window_around(const struct ncclComm *comm
 	return NULL;
 }
 
-static void window_each(const struct ncclWindow_vidmem *w, size_t offset, void **each)
+static void window_each(const struct window *w, size_t offset, void **each)
 {
 	ASSERT(w->npeers == w->nranks); /* one host: the team is all ranks, in their order */
 	for (int32_t r = 0; r < w->npeers && each; r++)
@@ -36,7 +36,7 @@ static void window_each(const struct ncclWindow_vidmem *w, size_t offset, void *
 
 bool transport_window_each(const struct ncclComm *comm, const void *at, size_t bytes, void **each)
 {
-	const struct ncclWindow_vidmem *w = window_around(comm, at, bytes);
+	const struct window *w = window_around(comm, at, bytes);
 
 	if (w)
 		window_each(w, (size_t)((const uint8_t *)at - w->at), each);
@@ -45,7 +45,7 @@ bool transport_window_each(const struct ncclComm *comm, const void *at, size_t b
 
 bool transport_window_memory(const struct ncclComm *comm, void **each)
 {
-	const struct ncclWindow_vidmem *w = comm->windows ? comm->windows->memory : NULL;
+	const struct window *w = comm->windows ? comm->windows->memory : NULL;
 
 	if (w)
 		window_each(w, 0, each);
@@ -55,7 +55,7 @@ bool transport_window_memory(const struct ncclComm *comm, void **each)
 uint32_t transport_window_number(const struct ncclComm *comm, const void *at, size_t bytes,
 				 size_t *offset)
 {
-	const struct ncclWindow_vidmem *w = window_around(comm, at, bytes);
+	const struct window *w = window_around(comm, at, bytes);
 
 	*offset = w ? (size_t)((const uint8_t *)at - w->at) : 0;
 	return w ? w->number : 0;
@@ -96,32 +96,6 @@ static ncclResult_t window_memory_image(struct ncclComm *comm, void *mem, size_t
 	return rc;
 }
 
-static ncclResult_t window_memory_clear(struct ncclComm *comm, void *mem, size_t bytes)
-{
-	ncclResult_t rc;
-
-	if (transport_first_step())
-		return window_memory_image(comm, mem, bytes);
-	rc = cuda_result(cudaMemsetAsync(mem, 0, bytes, comm->internal_stream),
-			 "cudaMemsetAsync of memory for windows");
-	return rc ? rc
-		  : cuda_result(cudaStreamSynchronize(comm->internal_stream),
-				"waiting for the memset of memory for windows");
-}
-
-static ncclResult_t window_memory_alloc(struct ncclComm *comm, void **mem, size_t bytes)
-{
-	ncclResult_t rc =
-		cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice for memory for windows");
-
-	*mem = NULL;
-	if (!rc)
-		rc = user_memory_alloc(mem, bytes);
-	if (!rc)
-		rc = window_memory_clear(comm, *mem, bytes);
-	return rc;
-}
-
 /* The same on all ranks. */
 static bool window_memory_is_missing(const struct ncclComm *comm, const struct window_call *call)
 {
@@ -129,27 +103,22 @@ static bool window_memory_is_missing(const struct ncclComm *comm, const struct w
 	       comm->nranks > 1 && !(comm->windows && comm->windows->memory);
 }
 
-/* A rank without memory takes part, so that the others do not wait for it. */
 static ncclResult_t window_memory_register(struct ncclComm *comm, const struct window_call *call)
 {
 	const size_t bytes = DEV_SYM_BYTES(comm->nranks);
-	struct window_call own = {.bytes = bytes, .next_message = call->next_message};
-	ncclWindow_t win;
-	ncclResult_t rc;
+	const struct window_call own = {
+		.bytes = bytes, .name = call->name, .next_message = call->next_message};
+	struct window *w;
+	ncclResult_t rc = window_own_register(comm, &own, &w);
 
-	own.refused = windows_make(comm);
-	if (!own.refused)
-		own.refused = window_memory_alloc(comm, &own.buffer, bytes);
-	rc = window_register(comm, &own, &win);
-	if (rc) {
-		if (own.buffer)
-			(void)user_memory_free(own.buffer);
+	if (rc)
 		return rc;
-	}
-	ASSERT(win); /* the call that needs it has found that there are windows */
-	comm->windows->memory = win;
-	comm->gpu_bytes += bytes;
-	return ncclSuccess;
+	comm->windows->memory = w;
+	if (transport_first_step())
+		rc = window_memory_image(comm, w->at, bytes);
+	if (rc)
+		rank_set_async_error(comm, rc); /* the other ranks have the memory */
+	return rc;
 }
 
 ncclResult_t window_memory_make(struct ncclComm *comm, const struct window_call *call)
@@ -166,13 +135,9 @@ ncclResult_t window_memory_make(struct ncclComm *comm, const struct window_call 
 
 void window_memory_end(struct ncclComm *comm)
 {
-	struct ncclWindow_vidmem *w = comm->windows->memory;
-	void *mem;
+	struct window *w = comm->windows->memory;
 
-	if (!w)
-		return;
-	mem = w->at;
 	comm->windows->memory = NULL;
-	(void)window_free(comm, w, false);
-	(void)user_memory_free(mem);
+	if (w)
+		(void)window_own_free(comm, w, false);
 }

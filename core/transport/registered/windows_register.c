@@ -7,7 +7,6 @@
 #include "core/rank/cuda_result.h"
 #include "core/transport/registered/windows_internal.h"
 
-#define WINDOW_CALL "ncclCommWindowRegister"
 /* Tags of messages of the bootstrap. */
 #define WINDOW_TAG_ROWS   0x550000 /* and the next one */
 #define WINDOW_TAG_NUMBER 0x550002
@@ -20,7 +19,7 @@ struct window_row {
 	int32_t flags;
 	int32_t failed;     /* ncclResult_t of the rank's own checks */
 	uint32_t supported; /* 0: the ranks of its host have no direct access to each other */
-	uint32_t pad0;
+	uint32_t layout;    /* of struct window_call */
 };
 DOPPEL_CHECK_SIZE(struct window_row, 40);
 DOPPEL_CHECK_OFFSET(struct window_row, flags, 24);
@@ -33,18 +32,16 @@ static ncclResult_t window_memory_check(const struct window_call *call,
 	size_t offset;
 
 	if (!memory) {
-		WARN(WINDOW_CALL ": buff %p, %zu bytes, is not memory of ncclMemAlloc, expected a "
-				 "range of one allocation",
-		     call->buffer, call->bytes);
+		WARN("%s: buff %p, %zu bytes, is not memory of ncclMemAlloc, expected a range of "
+		     "one allocation",
+		     call->name, call->buffer, call->bytes);
 		return ncclInvalidArgument;
 	}
 	offset = (size_t)((uint8_t *)call->buffer - user_memory_base(memory));
 	if (offset % NCCL_WIN_REQUIRED_ALIGNMENT == 0)
 		return ncclSuccess;
-	WARN(WINDOW_CALL
-	     ": buff %p is %zu bytes after the start of its memory, expected a multiple "
-	     "of %d",
-	     call->buffer, offset, NCCL_WIN_REQUIRED_ALIGNMENT);
+	WARN("%s: buff %p is %zu bytes after the start of its memory, expected a multiple of %d",
+	     call->name, call->buffer, offset, NCCL_WIN_REQUIRED_ALIGNMENT);
 	return ncclInvalidArgument;
 }
 
@@ -55,6 +52,7 @@ static struct window_row window_row_of(const struct ncclComm *comm, const struct
 	struct window_row row = {.bytes = call->bytes,
 				 .address = (uint64_t)(uintptr_t)call->buffer,
 				 .flags = call->flags,
+				 .layout = call->layout,
 				 .failed = (int32_t)call->refused};
 	char text[96];
 
@@ -116,7 +114,8 @@ static void window_text_size(struct window_text *t, const struct window_row *row
 	}
 }
 
-static ncclResult_t window_sizes_differ(const struct ncclComm *comm, const struct window_row *rows)
+static ncclResult_t window_sizes_differ(const struct ncclComm *comm, const struct window_call *call,
+					const struct window_row *rows)
 {
 	struct window_text t = {.n = 0};
 
@@ -128,54 +127,61 @@ static ncclResult_t window_sizes_differ(const struct ncclComm *comm, const struc
 		if (before == r)
 			window_text_size(&t, rows, comm->nranks, r);
 	}
-	WARN(WINDOW_CALL ": rank %d: size differs between ranks, expected the same on all: %s",
+	WARN("%s: rank %d: size differs between ranks, expected the same on all: %s", call->name,
 	     comm->rank, t.text);
 	return ncclInvalidArgument;
 }
 
 /* Returns the result of rows that are complete; all ranks have the same rows. *falls_back: the
  * ranks of some host have no direct access, so there are no windows. */
-static ncclResult_t window_rows_check(const struct ncclComm *comm, const struct window_row *rows,
-				      bool *falls_back)
+static ncclResult_t window_rows_check(const struct ncclComm *comm, const struct window_call *call,
+				      const struct window_row *rows, bool *falls_back)
 {
-	int32_t bytes = 0, flags = 0;
+	int32_t bytes = 0, flags = 0, layout = 0;
 
 	*falls_back = false;
 	if (rows[comm->rank].failed)
 		return (ncclResult_t)rows[comm->rank].failed;
 	for (int32_t r = 0; r < comm->nranks; r++) {
 		if (rows[r].failed) {
-			WARN(WINDOW_CALL ": rank %d: the call of rank %d failed, and no rank "
-					 "registers the window",
-			     comm->rank, r);
+			WARN("%s: rank %d: the call of rank %d failed, and no rank registers the "
+			     "window",
+			     call->name, comm->rank, r);
 			return ncclRemoteError;
 		}
 		*falls_back = *falls_back || !rows[r].supported;
 		bytes = rows[r].bytes != rows[0].bytes ? r : bytes;
 		flags = rows[r].flags != rows[0].flags ? r : flags;
+		layout = rows[r].layout != rows[0].layout ? r : layout;
 	}
 	if (*falls_back)
 		return ncclSuccess;
 	if (flags) {
-		WARN(WINDOW_CALL
-		     ": rank %d: winFlags is %#x on rank 0 and %#x on rank %d, expected "
-		     "the same on all ranks",
-		     comm->rank, (unsigned)rows[0].flags, (unsigned)rows[flags].flags, flags);
+		WARN("%s: rank %d: winFlags is %#x on rank 0 and %#x on rank %d, expected the same "
+		     "on all ranks",
+		     call->name, comm->rank, (unsigned)rows[0].flags, (unsigned)rows[flags].flags,
+		     flags);
 		return ncclInvalidArgument;
 	}
-	return bytes ? window_sizes_differ(comm, rows) : ncclSuccess;
+	if (layout) {
+		WARN("%s: rank %d: the call or its requirements differ between rank 0 and rank %d, "
+		     "expected the same on all ranks",
+		     call->name, comm->rank, layout);
+		return ncclInvalidArgument;
+	}
+	return bytes ? window_sizes_differ(comm, call, rows) : ncclSuccess;
 }
 
 /* Gathers the rows; *rows is NULL after an error, and otherwise owned by the caller. */
-static ncclResult_t window_rows_gather(struct ncclComm *comm, const struct window_row *own,
-				       struct window_row **rows)
+static ncclResult_t window_rows_gather(struct ncclComm *comm, const struct window_call *call,
+				       const struct window_row *own, struct window_row **rows)
 {
 	ncclResult_t rc = ncclSystemError;
 
 	*rows = os_alloc((size_t)comm->nranks * sizeof **rows, "rows of a window");
 	if (*rows) {
 		(*rows)[comm->rank] = *own;
-		rank_forms(comm, WINDOW_CALL, true, -1);
+		rank_forms(comm, call->name, true, -1);
 		rank_bootstrap_claim(comm);
 		rc = rank_error(comm, bootstrap_rows(comm->bootstrap, WINDOW_TAG_ROWS, *rows,
 						     sizeof **rows));
@@ -205,9 +211,8 @@ static void window_log_fallback(const struct ncclComm *comm, const struct window
 		snprintf(text, sizeof text, "rank %d has none: its log has the reason", r);
 		why = text;
 	}
-	INFO(LOG_INIT | LOG_REG,
-	     WINDOW_CALL ": rank %d: there is no window for %p, and *win is NULL: %s", comm->rank,
-	     call->buffer, why);
+	INFO(LOG_INIT | LOG_REG, "%s: rank %d: there is no window for %p, and *win is NULL: %s",
+	     call->name, comm->rank, call->buffer, why);
 }
 
 /* ---- memory of the team ---------------------------------------------------------------------- */
@@ -219,7 +224,7 @@ static bool window_peer_is_apart(const struct ncclComm *comm, int32_t peer)
 
 /* Enters the ranks of this process, which need no exchange. *apart: number of the others. */
 static ncclResult_t window_map_near(struct ncclComm *comm, const struct window_row *rows,
-				    struct ncclWindow_vidmem *w, int32_t *apart)
+				    struct window *w, int32_t *apart)
 {
 	ncclResult_t rc = ncclSuccess;
 
@@ -240,7 +245,7 @@ static ncclResult_t window_map_near(struct ncclComm *comm, const struct window_r
 
 /* Passes the handle of this rank's memory to the ranks of other processes. */
 static ncclResult_t window_lend(struct ncclComm *comm, const struct window_call *call,
-				const struct ncclWindow_vidmem *w)
+				const struct window *w)
 {
 	ncclResult_t rc = ncclSuccess;
 
@@ -260,7 +265,7 @@ static ncclResult_t window_lend(struct ncclComm *comm, const struct window_call 
 }
 
 static ncclResult_t window_borrow(struct ncclComm *comm, const struct window_row *rows,
-				  struct ncclWindow_vidmem *w)
+				  struct window *w)
 {
 	ncclResult_t rc = ncclSuccess;
 
@@ -285,7 +290,7 @@ static ncclResult_t window_borrow(struct ncclComm *comm, const struct window_row
 /* Each rank passes on all its handles before it opens the first: opening may wait for kernels, and
  * these for a launch that another rank makes after this call. */
 static ncclResult_t window_map_apart(struct ncclComm *comm, const struct window_call *call,
-				     const struct window_row *rows, struct ncclWindow_vidmem *w)
+				     const struct window_row *rows, struct window *w)
 {
 	ncclResult_t rc = registered_make(comm);
 
@@ -297,7 +302,7 @@ static ncclResult_t window_map_apart(struct ncclComm *comm, const struct window_
 	rc = transport_registered_take(comm);
 	if (rc)
 		return rc;
-	rank_forms(comm, WINDOW_CALL, false, -1);
+	rank_forms(comm, call->name, false, -1);
 	rank_bootstrap_claim(comm);
 	rc = window_lend(comm, call, w);
 	if (!rc)
@@ -308,7 +313,7 @@ static ncclResult_t window_map_apart(struct ncclComm *comm, const struct window_
 }
 
 static ncclResult_t window_map(struct ncclComm *comm, const struct window_call *call,
-			       const struct window_row *rows, struct ncclWindow_vidmem *w)
+			       const struct window_row *rows, struct window *w)
 {
 	int32_t apart;
 	ncclResult_t rc = window_map_near(comm, rows, w, &apart);
@@ -319,15 +324,13 @@ static ncclResult_t window_map(struct ncclComm *comm, const struct window_call *
 }
 
 /* Returns a window that holds nothing yet; NULL: no memory. */
-static struct ncclWindow_vidmem *window_new(const struct ncclComm *comm,
-					    const struct window_call *call)
+static struct window *window_new(const struct ncclComm *comm, const struct window_call *call)
 {
 	const int32_t npeers = comm->local_ranks;
-	struct ncclWindow_vidmem *w =
-		os_alloc(sizeof *w + (size_t)npeers * sizeof w->peer[0], "window");
+	struct window *w = os_alloc(sizeof *w + (size_t)npeers * sizeof w->peer[0], "window");
 
 	if (!w) {
-		WARN(WINDOW_CALL ": rank %d: no memory for a window", comm->rank);
+		WARN("%s: rank %d: no memory for a window", call->name, comm->rank);
 		return NULL;
 	}
 	w->node.kind = REGISTRY_WINDOW;
@@ -346,9 +349,9 @@ static struct ncclWindow_vidmem *window_new(const struct ncclComm *comm,
  * wait for this one, or use its memory. */
 static ncclResult_t window_make(struct ncclComm *comm, const struct window_call *call,
 				const struct window_row *rows, struct user_memory *memory,
-				ncclWindow_t *win)
+				struct window **out)
 {
-	struct ncclWindow_vidmem *w = window_new(comm, call);
+	struct window *w = window_new(comm, call);
 	ncclResult_t rc = ncclSystemError;
 
 	if (w) {
@@ -364,16 +367,14 @@ static ncclResult_t window_make(struct ncclComm *comm, const struct window_call 
 			(void)window_free(comm, w, false);
 		return rc;
 	}
-	*win = w;
-	INFO(LOG_REG,
-	     "rank %d: window %p: buffer %p, %zu bytes, flags %#x; a team of %d of %d ranks",
-	     comm->rank, (void *)w, call->buffer, call->bytes, (unsigned)call->flags, w->npeers,
-	     comm->nranks);
+	*out = w;
+	INFO(LOG_REG, "rank %d: window: buffer %p, %zu bytes, flags %#x; a team of %d of %d ranks",
+	     comm->rank, call->buffer, call->bytes, (unsigned)call->flags, w->npeers, comm->nranks);
 	return ncclSuccess;
 }
 
 ncclResult_t window_register(struct ncclComm *comm, const struct window_call *call,
-			     ncclWindow_t *win)
+			     struct window **w)
 {
 	struct user_memory *memory;
 	const struct window_row own = window_row_of(comm, call, &memory);
@@ -381,16 +382,16 @@ ncclResult_t window_register(struct ncclComm *comm, const struct window_call *ca
 	bool falls_back = false;
 	ncclResult_t rc;
 
-	*win = NULL;
-	rc = window_rows_gather(comm, &own, &rows);
+	*w = NULL;
+	rc = window_rows_gather(comm, call, &own, &rows);
 	if (!rc)
-		rc = window_rows_check(comm, rows, &falls_back);
+		rc = window_rows_check(comm, call, rows, &falls_back);
 	if (!rc && falls_back)
 		window_log_fallback(comm, rows, call);
 	if (!rc && !falls_back)
 		rc = window_memory_make(comm, call);
 	if (!rc && !falls_back)
-		rc = window_make(comm, call, rows, memory, win);
+		rc = window_make(comm, call, rows, memory, w);
 	else if (memory)
 		user_memory_drop(memory);
 	os_free(rows);
@@ -400,9 +401,13 @@ ncclResult_t window_register(struct ncclComm *comm, const struct window_call *ca
 ncclResult_t transport_window_register(struct ncclComm *comm, const struct window_call *call,
 				       ncclWindow_t *win)
 {
-	ncclResult_t rc = window_register(comm, call, win);
+	struct window *w;
+	ncclResult_t rc = window_register(comm, call, &w);
 
-	if (*win)
-		window_add(comm, *win);
+	*win = NULL;
+	if (!rc && w)
+		rc = window_add(comm, w);
+	if (!rc && w)
+		*win = w->handle;
 	return rc;
 }

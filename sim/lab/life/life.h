@@ -37,7 +37,7 @@ enum lab_stage {
 	LAB_STAGE_GROW,     /* the last rank joins by ncclCommGrow after the first collective */
 	LAB_STAGE_REVOKE,   /* ncclCommRevoke, then ncclCommSplit as above */
 	LAB_STAGE_SUSPEND,  /* ncclCommSuspend and ncclCommResume between the collectives */
-	LAB_STAGE_WINDOW,   /* a window is registered and deregistered between the collectives */
+	LAB_STAGE_WINDOW,   /* a window and a device communicator, between the collectives */
 	LAB_STAGE_FINALIZE, /* ncclCommFinalize before ncclCommDestroy */
 	LAB_STAGE_ABORT,    /* ncclCommAbort instead of ncclCommDestroy */
 	LAB_STAGES,

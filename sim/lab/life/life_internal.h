@@ -4,6 +4,7 @@
 #ifndef SIM_LAB_LIFE_INTERNAL_H
 #define SIM_LAB_LIFE_INTERNAL_H
 
+#include "core/include/nccl_device.h"
 #include "sim/lab/life/life.h"
 #include "sim/lab/run/runner_internal.h"
 
@@ -18,6 +19,7 @@ struct lab_life_self {
 	/* A stage makes it. A non-blocking call may write it until its parent has ended. */
 	ncclComm_t child;
 	ncclWindow_t window;
+	ncclDevComm_t device;
 	/* The rank's place in its present communicator, and the size of that. */
 	int32_t index, n;
 	uint64_t points;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The calls of a life between its collectives: communicators that are made from the first one,
  * suspend and resume, windows, finalize. */
-#include "core/include/nccl_device.h"
 #include "sim/lab/life/life_internal.h"
 
 const char *const lab_stage_name[LAB_STAGES] = {
@@ -146,6 +145,26 @@ static bool stage_suspend(struct lab_rank *me, ncclComm_t comm)
 
 #define STAGE_WINDOW_BYTES 8192
 
+/* A communicator with windows has device communicators, if its teams have the same size. */
+static bool stage_device(struct lab_rank *me, ncclComm_t comm)
+{
+	ncclDevCommRequirements_t reqs = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
+	ncclCommProperties_t p = NCCL_COMM_PROPERTIES_INITIALIZER;
+	ncclDevComm_t *device = &me->self->device;
+
+	reqs.lsaBarrierCount = 2;
+	if (!life_check(me, ncclCommQueryProperties(comm, &p), "ncclCommQueryProperties"))
+		return false;
+	if (!me->self->window || !p.deviceApiSupport)
+		return true;
+	if (!stage_settle(me, ncclDevCommCreate(comm, &reqs, device), "ncclDevCommCreate") ||
+	    !life_point(me))
+		return false;
+	ASSERT(device->rank == me->self->index && device->lsaBarrier.nBarriers == 2);
+	return life_check(me, ncclDevCommDestroy(comm, device), "ncclDevCommDestroy") &&
+	       life_point(me);
+}
+
 /* A communicator without direct access between its ranks has no window. */
 static bool stage_window_of(struct lab_rank *me, ncclComm_t comm, void *mem)
 {
@@ -162,6 +181,8 @@ static bool stage_window_of(struct lab_rank *me, ncclComm_t comm, void *mem)
 				"ncclGetPeerDevicePointer"))
 		return false;
 	ASSERT(at == mem);
+	if (!stage_device(me, comm))
+		return false;
 	return life_check(me, ncclCommWindowDeregister(comm, *win), "ncclCommWindowDeregister") &&
 	       life_point(me);
 }

@@ -152,6 +152,7 @@ ncclResult_t lab_refused_absent(struct refused *r)
 	case 2:
 		return refused_multicast(r);
 	default:
-		return ncclDevCommDestroy(r->comm, NULL);
+		return ncclGinBarrierCreateRequirement(r->comm, ncclTeamWorld(r->comm), 1, NULL,
+						       NULL);
 	}
 }

@@ -75,8 +75,11 @@ static void queries_properties_check(struct queries *q, const ncclCommProperties
 			      p->rank, p->nRanks, p->cudaDev, q->rank, q->n, q->me->device);
 	if (p->size < sizeof *p)
 		return;
-	if (p->deviceApiSupport || p->multimemSupport || p->hostRmaSupport || p->cftSupport)
+	if (p->multimemSupport || p->hostRmaSupport || p->cftSupport)
 		queries_wrong(q, call, "has what is not built");
+	if (p->deviceApiSupport != (p->devCommRuntimeVersionSize == sizeof(ncclDevComm_t)) ||
+	    (p->deviceApiSupport && ncclTeamLsa(q->comm).nRanks * p->nLsaTeams != q->n))
+		queries_wrong(q, call, "has device communicators, but its teams differ");
 	queries_hash(q, p->commHash);
 }
 

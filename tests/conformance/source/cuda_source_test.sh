@@ -26,7 +26,7 @@ done
 for file in "$source_dir"/examples/cuda/*.cu; do
 	name=example_$(basename "$file" .cu)
 	link=()
-	if [ "$name" = example_nccl ]; then
+	if grep -q '^#include <nccl' "$file"; then
 		[ -e "$build_dir/libnccl.so" ] || continue
 		link=(-lnccl)
 	fi

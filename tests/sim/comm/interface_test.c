@@ -75,7 +75,8 @@ static void properties_rank(int32_t rank, int32_t nranks, void *arg)
 	EXPECT(p.size == sizeof p && p.magic == NCCL_API_MAGIC && p.version == 23203);
 	EXPECT(p.rank == rank && p.nRanks == nranks);
 	EXPECT(p.cudaDev == (int)comm_device(rank) && p.nvmlDev == p.cudaDev);
-	EXPECT(!p.deviceApiSupport && !p.multimemSupport && !p.hostRmaSupport);
+	EXPECT(p.deviceApiSupport && !p.multimemSupport && !p.hostRmaSupport);
+	EXPECT(p.devCommRuntimeVersionSize == sizeof(ncclDevComm_t));
 	EXPECT(p.ginType == NCCL_GIN_TYPE_NONE && !p.ginSupport[NCCL_GIN_TYPE_PROXY]);
 	EXPECT(p.nLsaTeams == 2 && !p.cftSupport);
 	hash[rank] = p.commHash;
@@ -345,16 +346,12 @@ static void absent_windows(ncclComm_t comm)
 
 static void absent_device(ncclComm_t comm)
 {
-	ncclDevCommRequirements_t reqs = NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER;
 	ncclDevResourceRequirements_t req = {.bufferSize = 5};
-	ncclTeam_t team = ncclTeamWorld(comm);
+	ncclTeam_t team = ncclTeamCft(comm, NCCL_CFT_TEAM_FLAT);
 
-	EXPECT_ERROR_SAYS("ncclTeamWorld is not implemented");
-	EXPECT(team.nRanks == 0 && ncclTeamRankToWorld(comm, team, 0) == 0);
-	EXPECT_ERROR_SAYS("ncclTeamRankToWorld is not implemented");
-	EXPECT_ABSENT(ncclDevCommCreate(comm, &reqs, NULL));
-	EXPECT_ABSENT(ncclDevCommDestroy(comm, NULL));
-	EXPECT_ABSENT(ncclLsaBarrierCreateRequirement(team, 1, NULL, &req));
+	EXPECT_ERROR_SAYS("ncclTeamCft is not implemented");
+	EXPECT(team.nRanks == 0);
+	EXPECT_ABSENT(ncclGinBarrierCreateRequirement(comm, team, 1, NULL, &req));
 	EXPECT(req.bufferSize == 0);
 }
 
@@ -374,7 +371,7 @@ static void absent_rank(int32_t rank, int32_t nranks, void *arg)
 	EXPECT_NCCL(ncclInvalidArgument, ncclSetEncryption(NULL));
 	/* such a call is the error of its group */
 	EXPECT_NCCL(ncclSuccess, ncclGroupStart());
-	EXPECT_ABSENT(ncclDevCommDestroy(comm, NULL));
+	EXPECT_ABSENT(ncclGinBarrierCreateRequirement(comm, ncclTeamWorld(comm), 1, NULL, NULL));
 	EXPECT_NCCL(ncclInvalidUsage, ncclGroupEnd());
 	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(comm));
 }

@@ -120,6 +120,8 @@ if command -v clang++-19 >/dev/null; then
 	gives 0 '' doppel cc -Wp,-MD,nccl.d nccl.cu -lnccl -o nccl
 	! grep -F "$source_dir/" "$work"/user/*.d >"$work/out" || fail "doppel cc reads headers of the clone"
 	gives 0 ' 0 wrong' doppel exec ./nccl
+	gives 0 '' doppel cc device_api.cu -lnccl -o device_api
+	gives 0 'device API: 0 wrong' doppel exec ./device_api
 	for program in vadd nccl; do
 		readelf -d "$work/user/$program" | grep -qF "[$lib]" || fail "$program does not find $lib"
 	done
