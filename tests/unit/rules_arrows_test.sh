@@ -68,7 +68,7 @@ cli+=" sim/lab/check sim/lab/run sim/lab/search sim/lab/explore backends dropin/
 allowed[sim/cli]=$cli allowed[sim/cli/cc]="$cli sim/cli/cc" allowed[sim/cli/run]="$cli sim/cli/run" allowed[sim/cli/topo]="$cli sim/cli/topo"
 # the folders of the GPU double are one room
 fakecuda="backends/fakecuda backends/fakecuda/memory backends/fakecuda/stream backends/fakecuda/launch"
-fakecuda+=" backends/fakecuda/vmm backends/fakecuda/graph backends/fakecuda/entry backends/fakecuda/runtime"
+fakecuda+=" backends/fakecuda/vmm backends/fakecuda/pool backends/fakecuda/graph backends/fakecuda/entry backends/fakecuda/runtime"
 fakecuda+=" backends/fakecuda/image backends/fakecuda/ptx"
 for folder in $fakecuda; do
 	allowed[$folder]="core/os core/base core/device/layout core/device/shim sim/engine sim/world backends backends/sites"
