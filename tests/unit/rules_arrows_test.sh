@@ -69,7 +69,7 @@ allowed[sim/cli]=$cli allowed[sim/cli/run]="$cli sim/cli/run" allowed[sim/cli/to
 # the folders of the GPU double are one room
 fakecuda="backends/fakecuda backends/fakecuda/memory backends/fakecuda/stream backends/fakecuda/launch"
 fakecuda+=" backends/fakecuda/vmm backends/fakecuda/graph backends/fakecuda/entry backends/fakecuda/runtime"
-fakecuda+=" backends/fakecuda/image backends/fakecuda/ptx"
+fakecuda+=" backends/fakecuda/image backends/fakecuda/pool backends/fakecuda/ptx"
 for folder in $fakecuda; do
 	allowed[$folder]="core/os core/base core/device/layout core/device/shim sim/engine sim/world backends backends/sites"
 	allowed[$folder]+=" $fakecuda"
