@@ -1,92 +1,85 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Contexts of the driver. A process has one context on each visible device, the primary one:
+ * Contexts of the driver. A process has one primary context on each visible device:
  *
  *    absent --(cuDevicePrimaryCtxRetain; a call of the runtime)----------------> active
  *    active --(the last cuDevicePrimaryCtxRelease; cuDevicePrimaryCtxReset)----> absent
  *
  * A task has at most one current context: that of its device (errors.c). The runtime makes its
  * device's context current by itself. A call of the driver without one fails with 201, and in a
- * context that is absent with 709. cuCtxCreate is not implemented.
+ * context that is absent with 709. context_stack.c has cuCtxCreate.
  */
 #include "backends/fakecuda/fakecuda.h"
 
-#include <stdlib.h>
-
 #define CONTEXT_API_VERSION 3020 /* measured, driver 580 */
 #define CONTEXT_FLAGS       (CU_CTX_SCHED_MASK | CU_CTX_MAP_HOST | CU_CTX_LMEM_RESIZE_TO_MAX)
-#define NO_DEVICE           (-1)
-
-struct fc_pushed {
-	struct fc_pushed *next;
-	uint32_t task;   /* the id of the task that pushed */
-	int32_t ordinal; /* what was current before; NO_DEVICE: nothing */
-};
-
 /* ---- handles and the current context -------------------------------------------------------- */
 
-int32_t fc_context_ordinal(const struct fc_proc *proc, CUcontext ctx)
+int32_t fc_context_slot(const struct fc_proc *proc, CUcontext ctx)
 {
-	for (int32_t i = 0; i < proc->count; i++) {
+	for (int32_t i = 0; i < proc->slots; i++) {
 		if ((const struct fc_primary *)ctx == &proc->primary[i])
 			return i;
 	}
-	return NO_DEVICE;
+	return FC_NO_CONTEXT;
 }
 
-static CUcontext context_handle(struct fc_proc *proc, int32_t ordinal)
+int32_t fc_context_ordinal(const struct fc_proc *proc, CUcontext ctx)
 {
-	return ordinal == NO_DEVICE ? NULL : (CUcontext)&proc->primary[ordinal];
+	const int32_t slot = fc_context_slot(proc, ctx);
+
+	return slot == FC_NO_CONTEXT ? -1 : proc->primary[slot].device;
+}
+
+CUcontext fc_context_handle(struct fc_proc *proc, int32_t slot)
+{
+	return slot == FC_NO_CONTEXT ? NULL : (CUcontext)&proc->primary[slot];
 }
 
 CUcontext fc_context_of(int32_t ordinal)
 {
 	struct fc_proc *proc = fc_proc_get();
 
-	return proc && ordinal >= 0 && ordinal < proc->count ? context_handle(proc, ordinal) : NULL;
+	return proc && ordinal >= 0 && ordinal < proc->count ? fc_context_handle(proc, ordinal)
+							     : NULL;
 }
 
-static int32_t context_current(void)
+int32_t fc_context_current(void)
 {
-	return fc_task_has_context() ? fc_current() : NO_DEVICE;
+	return fc_task_has_context() ? fc_current() : FC_NO_CONTEXT;
 }
 
-static void context_set(int32_t ordinal)
+void fc_context_set(int32_t slot)
 {
-	if (ordinal == NO_DEVICE)
+	if (slot == FC_NO_CONTEXT)
 		fc_task_drop_context();
 	else
-		fc_task_set_device(ordinal);
+		fc_task_set_device(slot);
+}
+
+/* The runtime uses the current context, or makes a primary one current. */
+static void context_enter_runtime(struct fc_proc *proc)
+{
+	if (!fc_task_has_context())
+		fc_task_set_device(fc_current_device(proc));
+	if (fc_current() < proc->count)
+		proc->primary[fc_current()].runtime = proc->primary[fc_current()].active = true;
 }
 
 cudaError_t fc_context_enter(const char *call, struct fc_proc *proc)
 {
-	struct fc_primary *primary = &proc->primary[fc_current()];
-
-	if (fc_call_is_runtime(call)) {
-		fc_task_set_device(fc_current());
-		primary->runtime = primary->active = true;
-		return cudaSuccess;
-	}
+	if (fc_call_is_runtime(call))
+		context_enter_runtime(proc);
 	if (!fc_task_has_context()) {
 		fc_report("%s: this thread has no current context; expected cuCtxSetCurrent", call);
 		return cudaErrorDeviceUninitialized;
 	}
-	if (!primary->active) {
-		fc_report("%s: the current context, of device %d, was released or reset", call,
-			  fc_current());
+	if (!proc->primary[fc_current()].active) {
+		fc_report("%s: the current context, of device %d, was released, reset or destroyed",
+			  call, fc_current_device(proc));
 		return cudaErrorContextIsDestroyed;
 	}
 	return cudaSuccess;
-}
-
-void fc_contexts_end(struct fc_proc *proc)
-{
-	while (proc->pushed) {
-		struct fc_pushed *p = proc->pushed;
-		proc->pushed = p->next;
-		free(p);
-	}
 }
 
 /* ---- primary contexts ----------------------------------------------------------------------- */
@@ -126,11 +119,9 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev)
 	return fc_driver_leave(rc);
 }
 
-/* Waits for the context's work and frees all that the process has on the device. After a sticky
- * error the wait fails, and only the end of the process helps; an H200 behaves the same. */
-static void primary_destroy(struct fc_proc *proc, int32_t ordinal, const char *call)
+void fc_context_destroy(struct fc_proc *proc, int32_t slot, const char *call)
 {
-	struct fc_ctx *ctx = proc->ctx[ordinal];
+	struct fc_ctx *ctx = proc->ctx[slot];
 	cudaError_t rc = ctx ? fc_ctx_wait(ctx, call) : cudaSuccess;
 
 	fc_lock();
@@ -138,7 +129,7 @@ static void primary_destroy(struct fc_proc *proc, int32_t ordinal, const char *c
 		ctx->sticky = cudaErrorDevicesUnavailable;
 	else if (ctx)
 		fc_ctx_reset(ctx);
-	proc->primary[ordinal].active = proc->primary[ordinal].runtime = false;
+	proc->primary[slot].active = proc->primary[slot].runtime = false;
 	fc_unlock();
 }
 
@@ -158,7 +149,7 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice dev)
 	const bool last = retained && !primary->retains && !primary->runtime && primary->active;
 	fc_unlock();
 	if (last)
-		primary_destroy(proc, dev, at.call);
+		fc_context_destroy(proc, dev, at.call);
 	if (!retained)
 		fc_report("%s: the program has not retained the context of device %d", at.call,
 			  dev);
@@ -173,8 +164,19 @@ CUresult cuDevicePrimaryCtxReset(CUdevice dev)
 	CUresult rc = primary_enter(at.call, dev, &proc, &primary);
 
 	if (!rc)
-		primary_destroy(proc, dev, at.call);
+		fc_context_destroy(proc, dev, at.call);
 	return fc_driver_leave(rc);
+}
+
+CUresult fc_context_flags(const char *call, unsigned int flags)
+{
+	const unsigned int sched = flags & CU_CTX_SCHED_MASK;
+
+	if (!(flags & ~(unsigned int)CONTEXT_FLAGS) && !(sched & (sched - 1)))
+		return CUDA_SUCCESS;
+	fc_report("%s: flags 0x%x; expected one CU_CTX_SCHED, MAP_HOST, LMEM_RESIZE_TO_MAX", call,
+		  flags);
+	return CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags)
@@ -183,13 +185,9 @@ CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags)
 	struct fc_proc *proc;
 	struct fc_primary *primary;
 	CUresult rc = primary_enter(at.call, dev, &proc, &primary);
-	const unsigned int sched = flags & CU_CTX_SCHED_MASK;
 
-	if (!rc && (flags & ~(unsigned int)CONTEXT_FLAGS || (sched & (sched - 1)))) {
-		fc_report("%s: flags 0x%x; expected one CU_CTX_SCHED, MAP_HOST, LMEM_RESIZE_TO_MAX",
-			  at.call, flags);
-		rc = CUDA_ERROR_INVALID_VALUE;
-	}
+	if (!rc)
+		rc = fc_context_flags(at.call, flags);
 	fc_lock();
 	if (!rc)
 		primary->flags = flags;
@@ -217,16 +215,14 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *acti
 
 /* ---- the current context -------------------------------------------------------------------- */
 
-/* Enters a call that takes a context. Sets *ordinal on success; NO_DEVICE for no context. */
-static CUresult context_arg(const char *call, CUcontext ctx, struct fc_proc **proc,
-			    int32_t *ordinal)
+CUresult fc_context_arg(const char *call, CUcontext ctx, struct fc_proc **proc, int32_t *slot)
 {
 	cudaError_t rc = fc_enter(call, proc);
 
 	if (rc)
 		return (CUresult)rc;
-	*ordinal = fc_context_ordinal(*proc, ctx);
-	if (!ctx || *ordinal != NO_DEVICE)
+	*slot = fc_context_slot(*proc, ctx);
+	if (!ctx || *slot != FC_NO_CONTEXT)
 		return CUDA_SUCCESS;
 	fc_report("%s: %p is not a context of this process", call, (void *)ctx);
 	return CUDA_ERROR_INVALID_CONTEXT;
@@ -241,7 +237,7 @@ CUresult cuCtxGetCurrent(CUcontext *pctx)
 	if (!rc && !pctx)
 		rc = cudaErrorInvalidValue;
 	if (!rc)
-		*pctx = context_handle(proc, context_current());
+		*pctx = fc_context_handle(proc, fc_context_current());
 	return fc_driver_leave(rc);
 }
 
@@ -249,69 +245,12 @@ CUresult cuCtxSetCurrent(CUcontext ctx)
 {
 	const struct fc_at at = FC_AT("cuCtxSetCurrent");
 	struct fc_proc *proc;
-	int32_t ordinal;
-	CUresult rc = context_arg(at.call, ctx, &proc, &ordinal);
+	int32_t slot;
+	CUresult rc = fc_context_arg(at.call, ctx, &proc, &slot);
 
 	if (!rc)
-		context_set(ordinal);
+		fc_context_set(slot);
 	return fc_driver_leave(rc);
-}
-
-CUresult cuCtxPushCurrent(CUcontext ctx)
-{
-	const struct fc_at at = FC_AT("cuCtxPushCurrent");
-	struct fc_proc *proc;
-	int32_t ordinal;
-	CUresult rc = context_arg(at.call, ctx, &proc, &ordinal);
-
-	if (!rc && ordinal == NO_DEVICE)
-		rc = CUDA_ERROR_INVALID_CONTEXT;
-	if (rc)
-		return fc_driver_leave(rc);
-	struct fc_pushed *p = malloc(sizeof *p);
-	ASSERT(p);
-	fc_lock();
-	*p = (struct fc_pushed){proc->pushed, os_self()->id, context_current()};
-	proc->pushed = p;
-	fc_unlock();
-	context_set(ordinal);
-	return fc_driver_leave(cudaSuccess);
-}
-
-/* Removes and returns what the task pushed last; NULL: nothing. */
-static struct fc_pushed *pushed_take(struct fc_proc *proc)
-{
-	struct fc_pushed **at = &proc->pushed;
-
-	while (*at && (*at)->task != os_self()->id)
-		at = &(*at)->next;
-	struct fc_pushed *p = *at;
-	if (p)
-		*at = p->next;
-	return p;
-}
-
-CUresult cuCtxPopCurrent(CUcontext *pctx)
-{
-	const struct fc_at at = FC_AT("cuCtxPopCurrent");
-	struct fc_proc *proc;
-	cudaError_t rc = fc_enter(at.call, &proc);
-	const int32_t popped = context_current();
-
-	if (!rc && popped == NO_DEVICE) {
-		fc_report("%s: this thread has no current context", at.call);
-		rc = cudaErrorDeviceUninitialized;
-	}
-	if (rc)
-		return fc_driver_leave(rc);
-	fc_lock();
-	struct fc_pushed *p = pushed_take(proc);
-	fc_unlock();
-	context_set(p ? p->ordinal : NO_DEVICE);
-	free(p);
-	if (pctx)
-		*pctx = context_handle(proc, popped);
-	return fc_driver_leave(cudaSuccess);
 }
 
 /* ---- properties of the current context ------------------------------------------------------ */
@@ -327,7 +266,7 @@ CUresult cuCtxGetDevice(CUdevice *device)
 	if (!rc && !fc_task_has_context())
 		rc = cudaErrorDeviceUninitialized;
 	if (!rc)
-		*device = fc_current();
+		*device = fc_current_device(proc);
 	return fc_driver_leave(rc);
 }
 
@@ -341,7 +280,7 @@ CUresult cuCtxGetFlags(unsigned int *flags)
 		rc = cudaErrorInvalidValue;
 	fc_lock();
 	if (!rc)
-		*flags = ctx->proc->primary[ctx->ordinal].flags;
+		*flags = ctx->proc->primary[ctx->slot].flags;
 	fc_unlock();
 	return fc_driver_leave(rc);
 }
@@ -351,12 +290,12 @@ CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version)
 {
 	const struct fc_at at = FC_AT("cuCtxGetApiVersion");
 	struct fc_proc *proc;
-	int32_t ordinal;
-	CUresult rc = context_arg(at.call, ctx, &proc, &ordinal);
+	int32_t slot;
+	CUresult rc = fc_context_arg(at.call, ctx, &proc, &slot);
 
 	if (!rc && !version)
 		rc = CUDA_ERROR_INVALID_VALUE;
-	if (!rc && ordinal == NO_DEVICE && !fc_task_has_context())
+	if (!rc && slot == FC_NO_CONTEXT && !fc_task_has_context())
 		rc = CUDA_ERROR_INVALID_CONTEXT;
 	if (!rc)
 		*version = CONTEXT_API_VERSION;
@@ -437,9 +376,9 @@ static cudaError_t context_peer(const char *call, CUcontext peer, struct fc_ctx 
 				struct fc_device **dev)
 {
 	cudaError_t rc = fc_enter_ctx(call, ctx);
-	int32_t ordinal = rc ? NO_DEVICE : fc_context_ordinal((*ctx)->proc, peer);
+	int32_t ordinal = rc ? FC_NO_CONTEXT : fc_context_ordinal((*ctx)->proc, peer);
 
-	if (!rc && ordinal == NO_DEVICE) {
+	if (!rc && ordinal == FC_NO_CONTEXT) {
 		fc_report("%s: %p is not a context of this process", call, (void *)peer);
 		rc = cudaErrorDeviceUninitialized;
 	}

@@ -6,9 +6,14 @@
 
 /* ---- fakecuda.c ------------------------------------------------------------------------------ */
 
-struct fc_ctx *fc_ctx_get(struct fc_proc *proc, int32_t ordinal); /* creates it if missing */
+/* Creates it if missing; the slot of a primary context is the device's visible ordinal. */
+struct fc_ctx *fc_ctx_get(struct fc_proc *proc, int32_t slot);
 struct fc_ctx *fc_ctx_of_device(struct fc_proc *proc, const struct fc_device *dev);
-int32_t fc_current(void);
+int32_t fc_current(void); /* slot of the task's current context, or of the last one */
+static inline int32_t fc_current_device(const struct fc_proc *proc)
+{
+	return fc_current() < proc->slots ? proc->primary[fc_current()].device : fc_current();
+}
 void fc_ctx_reset(struct fc_ctx *ctx); /* frees everything that the process has on that GPU */
 void fc_map_changed(void);
 uint64_t fc_map_generation(void);
@@ -27,10 +32,24 @@ int fc_device_attribute(const struct fc_device *dev, CUdevice_attribute attr);
 /* True if peer access is possible. */
 bool fc_device_peers(const struct fc_device *a, const struct fc_device *b);
 
-/* ---- context.c: contexts of the driver ------------------------------------------------------- */
+/* ---- context.c, context_stack.c: contexts of the driver -------------------------------------- */
 
-/* Returns the visible ordinal of a primary context's handle; -1: not one of this process. */
+#define FC_NO_CONTEXT (-1)
+/* Returns the slot of a handle; FC_NO_CONTEXT: not a context of this process. */
+int32_t fc_context_slot(const struct fc_proc *proc, CUcontext ctx);
+/* Returns the visible ordinal of its device; -1: the same. */
 int32_t fc_context_ordinal(const struct fc_proc *proc, CUcontext ctx);
+/* Enters a call that takes a context. Sets *slot on success; FC_NO_CONTEXT for NULL. */
+CUresult fc_context_arg(const char *call, CUcontext ctx, struct fc_proc **proc, int32_t *slot);
+CUcontext fc_context_handle(struct fc_proc *proc, int32_t slot);
+/* The task's current context: its slot, or FC_NO_CONTEXT. */
+int32_t fc_context_current(void);
+void fc_context_set(int32_t slot);
+/* Checks flags of a context; reports an error. */
+CUresult fc_context_flags(const char *call, unsigned int flags);
+/* Waits for the context's work and frees all that it has. After a sticky error the wait fails, and
+ * only the end of the process helps; an H200 behaves the same. */
+void fc_context_destroy(struct fc_proc *proc, int32_t slot, const char *call);
 /* Returns the handle of the device's primary context; NULL: no such device. */
 CUcontext fc_context_of(int32_t ordinal);
 /* Checks for a call that the task has a current context, or makes one current. Reports a context

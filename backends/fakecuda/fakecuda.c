@@ -260,6 +260,9 @@ static struct fc_proc *fc_proc_new(struct os_proc *os)
 			break;
 		}
 	}
+	p->slots = p->count;
+	for (int32_t i = 0; i < p->count; i++)
+		p->primary[i].device = i;
 	struct fc_proc **end = &fc.procs;
 	while (*end)
 		end = &(*end)->next;
@@ -268,20 +271,21 @@ static struct fc_proc *fc_proc_new(struct os_proc *os)
 	return p;
 }
 
-struct fc_ctx *fc_ctx_get(struct fc_proc *proc, int32_t ordinal)
+struct fc_ctx *fc_ctx_get(struct fc_proc *proc, int32_t slot)
 {
-	ASSERT(ordinal >= 0 && ordinal < proc->count);
-	struct fc_ctx *ctx = proc->ctx[ordinal];
+	ASSERT(slot >= 0 && slot < proc->slots);
+	struct fc_ctx *ctx = proc->ctx[slot];
 	if (ctx)
 		return ctx;
 	ctx = calloc(1, sizeof *ctx);
 	ASSERT(ctx);
 	ctx->proc = proc;
-	ctx->dev = proc->device[ordinal];
-	ctx->ordinal = ordinal;
+	ctx->ordinal = proc->primary[slot].device;
+	ctx->slot = slot;
+	ctx->dev = proc->device[ctx->ordinal];
 	ctx->next_on_device = ctx->dev->ctx;
 	ctx->dev->ctx = ctx;
-	proc->ctx[ordinal] = ctx;
+	proc->ctx[slot] = ctx;
 	struct CUstream_st *legacy = fc_stream_new(ctx, cudaStreamDefault, 0);
 	ASSERT(legacy && legacy->number == 0);
 	return ctx;

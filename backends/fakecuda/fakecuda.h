@@ -32,7 +32,8 @@
 #include "sim/engine/sim.h"
 #include "sim/world/world.h"
 
-#define FC_MAX_VISIBLE 64 /* GPUs of one host */
+#define FC_MAX_VISIBLE 64                    /* GPUs of one host */
+#define FC_MAX_SLOTS   (FC_MAX_VISIBLE + 64) /* contexts of a process */
 #define FC_ALIGN       512u
 #define FC_FREED_KEPT  64
 #define FC_WHO_BYTES   32
@@ -61,6 +62,7 @@ struct fc_alloc {
 	uint8_t freed;
 	/* cuMemCreate: accessed through mappings only, freed with the last handle. */
 	uint8_t vmm, rdma;      /* rdma: HCAs may register it */
+	uint8_t slot;           /* of the context that allocated it; no meaning if vmm or pooled */
 	uint8_t pooled;         /* stream-ordered: a struct fc_block has the rest */
 	uint8_t imported;       /* of another real process (ipc_share.c) */
 	uint32_t exports;       /* descriptors exported and not known to be closed */
@@ -111,6 +113,7 @@ struct fc_host_range {
 	uint32_t number;
 	unsigned int flags;
 	int32_t device;  /* current when it was pinned */
+	int32_t slot;    /* of the context that was current then */
 	bool registered; /* false: allocated */
 	bool managed;    /* by cuMemAllocManaged */
 	char who[FC_WHO_BYTES];
@@ -134,16 +137,18 @@ struct fc_ipc_open {
 	struct fc_clock used; /* operations whose kernels, of this process, accessed it */
 };
 
-/* A device's primary context as the driver counts it; a CUcontext is its address. `active`: it
- * exists. Its state is in struct fc_ctx. */
+/* A context as the driver counts it; a CUcontext is its address. `active`: it exists. Its state is
+ * in struct fc_ctx. A process has slots for them: the primary context of each visible device, then
+ * those of cuCtxCreate. */
 struct fc_primary {
-	uint32_t retains; /* by the program */
+	uint32_t retains; /* of a primary context, by the program */
 	bool runtime;     /* retained by the runtime, at its first call on the device */
 	bool active;
+	int32_t device; /* visible ordinal */
 	unsigned int flags;
 };
 
-/* A context that a task pushed: context.c. */
+/* A context that a task pushed: context_stack.c. */
 struct fc_pushed;
 
 struct fc_proc {
@@ -151,10 +156,11 @@ struct fc_proc {
 	struct fc_proc *next;
 	bool initialized; /* by cuInit, or by a call of the runtime; atomic */
 	int32_t count;    /* number of visible devices */
-	struct fc_primary primary[FC_MAX_VISIBLE]; /* indexed by visible ordinal */
-	struct fc_pushed *pushed;                  /* of all tasks, newest first */
+	int32_t slots;    /* number in use; the first `count` are of primary contexts */
+	struct fc_primary primary[FC_MAX_SLOTS];
+	struct fc_pushed *pushed; /* of all tasks, newest first */
 	struct fc_device *device[FC_MAX_VISIBLE];
-	struct fc_ctx *ctx[FC_MAX_VISIBLE]; /* indexed by visible ordinal; NULL: not used yet */
+	struct fc_ctx *ctx[FC_MAX_SLOTS]; /* NULL: not used yet */
 	struct fc_host_range *host;
 	uint32_t host_count, host_room, host_last;
 	struct fc_ipc_open *open;
@@ -180,7 +186,8 @@ struct fc_ctx {
 	struct fc_proc *proc;
 	struct fc_device *dev;
 	struct fc_ctx *next_on_device;
-	int32_t ordinal; /* visible ordinal in the process */
+	int32_t ordinal; /* visible ordinal of the device */
+	int32_t slot;    /* of the context */
 	cudaError_t sticky;
 	uint64_t peers;              /* bit per `dev` of the host: peer access enabled */
 	size_t limit[FC_LIMITS];     /* values of cuCtxSetLimit; 0: the default */

@@ -78,9 +78,10 @@ static void fc_proc_count_leaks(struct fc_proc *p)
 					     "%llu bytes on gpu %u, by %s",
 					     (unsigned long long)al->bytes, dev->index, al->who);
 		}
+	}
+	for (int32_t i = 0; i < p->slots; i++)
 		if (p->ctx[i])
 			fc_ctx_count_leaks(p->ctx[i]);
-	}
 	/* the earliest one, not the one with the lowest address */
 	const struct fc_host_range *first = p->host;
 	for (uint32_t i = 1; i < p->host_count; i++) {
@@ -140,23 +141,28 @@ static void fc_ctx_drop(struct fc_ctx *ctx)
 		fc_stream_drop(ctx->streams);
 	while (ctx->events)
 		fc_event_drop(ctx->events);
-	ctx->proc->ctx[ctx->ordinal] = NULL;
+	ctx->proc->ctx[ctx->slot] = NULL;
 	fc_instances_ctx_gone(ctx);
 	free(ctx);
 }
 
-static void fc_device_free_of(struct fc_device *dev, const struct fc_proc *p)
+/* Frees what the process has allocated on the device in that context; -1: in any. */
+static void fc_device_free_of(struct fc_device *dev, const struct fc_proc *p, int32_t slot)
 {
-	for (uint32_t a = dev->alloc_count; a-- > 0;) {
-		if (dev->alloc[a].proc == p->os->id && !dev->alloc[a].freed && !dev->alloc[a].vmm)
-			fc_alloc_free(dev, &dev->alloc[a]);
+	for (uint32_t i = dev->alloc_count; i-- > 0;) {
+		struct fc_alloc *a = &dev->alloc[i];
+
+		if (a->proc == p->os->id && !a->freed && !a->vmm && !a->pooled &&
+		    (slot < 0 || a->slot == slot))
+			fc_alloc_free(dev, a);
 	}
 }
 
 void fc_ctx_reset(struct fc_ctx *ctx)
 {
-	fc_pools_device_gone(ctx->proc, ctx->dev);
-	fc_device_free_of(ctx->dev, ctx->proc);
+	if (ctx->slot < ctx->proc->count)
+		fc_pools_device_gone(ctx->proc, ctx->dev);
+	fc_device_free_of(ctx->dev, ctx->proc, ctx->slot);
 	fc_graphs_ctx_gone(ctx);
 	fc_ctx_drop(ctx);
 	fc_map_changed();
@@ -165,7 +171,7 @@ void fc_ctx_reset(struct fc_ctx *ctx)
 static void fc_proc_free_memory(struct fc_proc *p)
 {
 	for (int32_t i = 0; i < p->count; i++)
-		fc_device_free_of(p->device[i], p);
+		fc_device_free_of(p->device[i], p, -1);
 	while (p->host_count) {
 		struct fc_host_range *range = &p->host[p->host_count - 1];
 		if (!range->registered)
@@ -187,7 +193,7 @@ void fc_proc_gone(struct os_proc *os, bool killed)
 		fc_pools_count_leaks(p);
 	}
 	fc_graphs_end(p);
-	for (int32_t i = 0; i < p->count; i++) {
+	for (int32_t i = 0; i < p->slots; i++) {
 		if (p->ctx[i])
 			fc_ctx_drop(p->ctx[i]);
 	}

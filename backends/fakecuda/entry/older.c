@@ -3,8 +3,8 @@
  * Older variants that take the same arguments as the newest one. Programs that were compiled with
  * older headers link them, and a lookup with an older version finds them. Reports have the base
  * name. A variant with other arguments, as the first one of cuMemAlloc, does not exist here, except
- * three that have a device instead of a location, or one more output. The first stream memory
- * operations exist, and are refused: no current GPU supports them.
+ * those of contexts, and three that have a device instead of a location or one more output. The
+ * first stream memory operations exist, and are refused: no current GPU supports them.
  */
 #include "backends/fakecuda/fakecuda.h"
 
@@ -14,6 +14,8 @@
 #undef cuDevicePrimaryCtxSetFlags
 #undef cuCtxPushCurrent
 #undef cuCtxPopCurrent
+#undef cuCtxCreate
+#undef cuCtxDestroy
 #undef cuMemHostRegister
 #undef cuIpcOpenMemHandle
 #undef cuStreamDestroy
@@ -67,6 +69,12 @@ OLDER(cuCtxPopCurrent, CUcontext *pctx)
 {
 	ANNOUNCE("cuCtxPopCurrent");
 	return cuCtxPopCurrent_v2(pctx);
+}
+
+OLDER(cuCtxDestroy, CUcontext ctx)
+{
+	ANNOUNCE("cuCtxDestroy");
+	return cuCtxDestroy_v2(ctx);
 }
 
 OLDER(cuMemHostRegister, void *p, size_t bytesize, unsigned int Flags)
@@ -137,6 +145,28 @@ MEMOP_V1(cuStreamWriteValue64, _ptsz, cuuint64_t)
 	}
 BATCH_V1(cuStreamBatchMemOp, )
 BATCH_V1(cuStreamBatchMemOp, _ptsz)
+
+/* ---- contexts without parameters ------------------------------------------------------------ */
+
+OLDER(cuCtxCreate, CUcontext *pctx, unsigned int flags, CUdevice dev)
+{
+	ANNOUNCE("cuCtxCreate");
+	return cuCtxCreate_v4(pctx, NULL, flags, dev);
+}
+
+OLDER(cuCtxCreate_v2, CUcontext *pctx, unsigned int flags, CUdevice dev)
+{
+	ANNOUNCE("cuCtxCreate");
+	return cuCtxCreate_v4(pctx, NULL, flags, dev);
+}
+
+/* Parameters of affinity count as those of the newest variant. */
+OLDER(cuCtxCreate_v3, CUcontext *pctx, void *paramsArray, int numParams, unsigned int flags,
+      CUdevice dev)
+{
+	ANNOUNCE("cuCtxCreate");
+	return cuCtxCreate_v4(pctx, numParams ? paramsArray : NULL, flags, dev);
+}
 
 /* ---- a device instead of a location, one more output ---------------------------------------- */
 

@@ -286,7 +286,7 @@ static void capture_over(struct fc_proc *p, struct fc_capture *c)
 {
 	struct fc_capture **at = &p->graphs->captures;
 
-	for (int32_t i = 0; i < p->count; i++)
+	for (int32_t i = 0; i < p->slots; i++)
 		for (struct CUstream_st *s = p->ctx[i] ? p->ctx[i]->streams : NULL; s; s = s->next)
 			if (s->capture == c)
 				capture_leave(s);
@@ -349,7 +349,7 @@ static const char *capture_unjoined(struct fc_proc *p, struct fc_capture *c, cha
 	text_set(name, bytes, "a destroyed stream");
 	if (!capture_all_marked(&c->orphans))
 		found = name;
-	for (int32_t i = 0; i < p->count && !found; i++) {
+	for (int32_t i = 0; i < p->slots && !found; i++) {
 		struct CUstream_st *s = p->ctx[i] ? p->ctx[i]->streams : NULL;
 
 		for (; s && !found; s = s->next) {

@@ -66,6 +66,7 @@ bool fc_host_add(const struct fc_ctx *ctx, uint64_t base, uint64_t bytes, unsign
 				    .number = ++proc->host_last,
 				    .flags = flags,
 				    .device = ctx->ordinal,
+				    .slot = ctx->slot,
 				    .registered = registered};
 	fc_who(r->who);
 	fc_map_changed();

@@ -162,9 +162,11 @@ cudaError_t fc_alloc_new(struct fc_ctx *ctx, uint64_t bytes, uint64_t *address)
 	uint64_t align = bytes < ALLOC_PAGES_MIN ? FC_ALIGN : ALLOC_PAGE;
 	cudaError_t rc = alloc_new(ctx->proc, ctx->dev, bytes, align, &a);
 
-	if (!rc)
-		*address = a->base;
-	return rc;
+	if (rc)
+		return rc;
+	a->slot = (uint8_t)ctx->slot;
+	*address = a->base;
+	return cudaSuccess;
 }
 
 /* Allocates memory for cuMemCreate. Host memory counts as written, because the host's writes to it

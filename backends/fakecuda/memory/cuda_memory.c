@@ -85,7 +85,7 @@ CUresult cuMemFree(CUdeviceptr dptr)
 		return fc_driver_leave(rc ? rc : freed);
 	}
 	struct fc_alloc *a = free_target(ctx->proc, dptr, at.call);
-	struct fc_ctx *owner = a ? fc_ctx_of_device(ctx->proc, fc_device_at(dptr)) : NULL;
+	struct fc_ctx *owner = a ? fc_ctx_get(ctx->proc, a->slot) : NULL;
 	if (owner && !owner->sticky)
 		fc_use_free(ctx->proc, a->base, a->bytes, at.caller, at.call);
 	fc_unlock();

@@ -57,9 +57,21 @@ static struct pointer pointer_find(struct fc_proc *proc, uint64_t address)
 /* Returns the address by which the current device reaches the memory; 0: it has no access. */
 static uint64_t pointer_device(const struct pointer *p)
 {
-	const bool no_access = p->map && !p->gpu && !p->map->access[fc_current()];
+	const bool no_access = p->map && !p->gpu && !p->map->access[fc_current_device(p->proc)];
 
 	return (p->a || p->host) && !no_access ? p->address : 0;
+}
+
+/* Returns the context in which the memory was allocated; 0: in none, or unknown. */
+static uint64_t pointer_context(const struct pointer *p)
+{
+	int32_t slot = p->host ? p->host->slot : p->ordinal;
+
+	if (p->ordinal < 0 || (p->a && p->a->pooled))
+		return 0;
+	if (p->a && !p->a->vmm && p->a->proc == p->proc->os->id)
+		slot = p->a->slot;
+	return (uintptr_t)&p->proc->primary[slot];
 }
 
 static bool pointer_managed(const struct pointer *p)
@@ -73,9 +85,7 @@ static uint64_t pointer_value(const struct pointer *p, CUpointer_attribute attri
 
 	switch (attribute) {
 	case CU_POINTER_ATTRIBUTE_CONTEXT:
-		return p->ordinal < 0 || (p->a && p->a->pooled)
-			       ? 0
-			       : (uintptr_t)&p->proc->primary[p->ordinal];
+		return pointer_context(p);
 	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
 		return !known                         ? 0
 		       : p->gpu || pointer_managed(p) ? CU_MEMORYTYPE_DEVICE

@@ -107,7 +107,7 @@ void fc_block_used_by_kernel(struct fc_kernel *k, uint64_t address)
 
 static const struct CUstream_st *block_stream(const struct fc_proc *p, uint64_t serial)
 {
-	for (int32_t i = 0; i < p->count; i++)
+	for (int32_t i = 0; i < p->slots; i++)
 		for (struct CUstream_st *s = p->ctx[i] ? p->ctx[i]->streams : NULL; s; s = s->next)
 			if (s->serial == serial)
 				return s;

@@ -48,13 +48,16 @@ cudaError_t cudaGetDevice(int *device)
 	if (!rc && !device)
 		rc = cudaErrorInvalidValue;
 	if (!rc)
-		*device = fc_current();
+		*device = fc_current_device(proc);
 	return fc_leave(rc);
 }
 
 cudaError_t cudaDeviceReset(void)
 {
-	return FC_RUNTIME("cudaDeviceReset", cuDevicePrimaryCtxReset(fc_current()));
+	struct fc_proc *proc = fc_proc_get();
+	const int32_t device = proc ? fc_current_device(proc) : 0;
+
+	return FC_RUNTIME("cudaDeviceReset", cuDevicePrimaryCtxReset(device));
 }
 
 cudaError_t cudaDeviceSynchronize(void)

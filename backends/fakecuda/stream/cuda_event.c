@@ -31,7 +31,7 @@ bool fc_event_reached(const struct fc_op *op)
 /* Makes streams whose first operation waits for this mark check it again. */
 static void event_kick_waiters(const struct fc_proc *proc, const struct fc_mark *mark)
 {
-	for (int32_t i = 0; i < proc->count; i++) {
+	for (int32_t i = 0; i < proc->slots; i++) {
 		struct fc_ctx *c = proc->ctx[i];
 		for (struct CUstream_st *s = c ? c->streams : NULL; s; s = s->next) {
 			if (s->head && s->head->kind == FC_OP_WAIT && s->head->event.mark == mark)
@@ -140,7 +140,7 @@ void fc_event_wait(struct CUevent_st *e, struct CUstream_st *s)
 
 struct CUevent_st *fc_event_get(struct fc_proc *proc, cudaEvent_t handle, const char *call)
 {
-	for (int32_t i = 0; i < proc->count; i++) {
+	for (int32_t i = 0; i < proc->slots; i++) {
 		struct fc_ctx *c = proc->ctx[i];
 		for (struct CUevent_st *e = c ? c->events : NULL; e; e = e->next) {
 			if (e == handle && !e->destroyed)

@@ -316,7 +316,7 @@ struct CUstream_st *fc_stream_get(struct fc_ctx *ctx, cudaStream_t handle, const
 		return ctx->streams;
 	if (handle == cudaStreamPerThread)
 		return stream_of_task(ctx);
-	for (int32_t i = 0; i < ctx->proc->count; i++) {
+	for (int32_t i = 0; i < ctx->proc->slots; i++) {
 		struct fc_ctx *c = ctx->proc->ctx[i];
 		for (struct CUstream_st *s = c ? c->streams : NULL; s; s = s->next) {
 			if (s == handle && s->number && !s->destroyed && !s->exec)

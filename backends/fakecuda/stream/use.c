@@ -318,7 +318,7 @@ void fc_use_mapped(struct fc_kernel *k, const struct fc_range *range)
 
 static const struct CUstream_st *use_stream(const struct fc_proc *p, uint64_t serial)
 {
-	for (int32_t i = 0; i < p->count; i++)
+	for (int32_t i = 0; i < p->slots; i++)
 		for (struct CUstream_st *s = p->ctx[i] ? p->ctx[i]->streams : NULL; s; s = s->next)
 			if (s->serial == serial)
 				return s;
@@ -400,7 +400,7 @@ void fc_use_stream_gone(struct CUstream_st *s)
 		if (p->use[i].stream == s->serial)
 			uses_remove(p, i);
 	clock_forget(&p->known, s->serial);
-	for (int32_t i = 0; i < p->count; i++)
+	for (int32_t i = 0; i < p->slots; i++)
 		for (struct CUstream_st *o = p->ctx[i] ? p->ctx[i]->streams : NULL; o; o = o->next)
 			clock_forget(&o->clock, s->serial);
 	fc_clock_free(&s->clock);

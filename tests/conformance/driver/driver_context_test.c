@@ -158,6 +158,101 @@ static void the_last_release_ends_a_context(void)
 	IS(CUDA_ERROR_INVALID_CONTEXT, cuDevicePrimaryCtxRelease(2));
 }
 
+/* ---- contexts that the program creates ------------------------------------------------------ */
+
+static void a_created_context_is_current_until_its_end(void)
+{
+	CUcontext before = current(), c = NULL;
+	unsigned int flags = 0;
+	CUdevice dev = 7;
+
+	OK(cuCtxCreate(&c, NULL, CU_CTX_SCHED_YIELD, 0));
+	IS(1, c && c != before);
+	IS(1, current() == c);
+	OK(cuCtxGetDevice(&dev));
+	IS(0, dev);
+	OK(cuCtxGetFlags(&flags));
+	IS(CU_CTX_SCHED_YIELD, flags & CU_CTX_SCHED_MASK);
+	OK(cuCtxDestroy(c));
+	IS(1, current() == before);
+}
+
+static void a_created_context_owns_what_is_made_in_it(void)
+{
+	CUcontext before = current(), c = NULL, of = NULL;
+	CUdeviceptr p = 0;
+	CUstream s = NULL;
+	CUevent e = NULL;
+	size_t old = 0, n = 0;
+
+	OK(cuCtxGetLimit(&old, CU_LIMIT_STACK_SIZE));
+	OK(cuCtxCreate(&c, NULL, 0, 0));
+	OK(cuMemAlloc(&p, 64));
+	OK(cuStreamCreate(&s, 1));
+	OK(cuEventCreate(&e, 0));
+	OK(cuMemsetD8Async(p, 1, 64, s));
+	OK(cuEventRecord(e, s));
+	IS(CUDA_ERROR_INVALID_HANDLE, cuEventRecord(e, now.a));
+	OK(cuPointerGetAttribute(&of, CU_POINTER_ATTRIBUTE_CONTEXT, p));
+	IS(1, of == c);
+	OK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, old + 1024));
+	OK(cuCtxPopCurrent(NULL));
+	IS(1, current() == before);
+	OK(cuCtxGetLimit(&n, CU_LIMIT_STACK_SIZE));
+	IS(old, n);
+	OK(cuCtxDestroy(c)); /* waits for the stream, and frees all */
+	IS(1, current() == before);
+	IS(CUDA_ERROR_INVALID_VALUE, cuPointerGetAttribute(&of, CU_POINTER_ATTRIBUTE_CONTEXT, p));
+}
+
+static void older_variants_create_contexts_too(void)
+{
+	CUresult (*create)(CUcontext *, unsigned int, CUdevice) = NULL;
+	CUdriverProcAddressQueryResult st = CU_GET_PROC_ADDRESS_SUCCESS;
+	CUcontext before = current(), c = NULL;
+	void *fn = NULL;
+
+	OK(cuGetProcAddress("cuCtxCreate", &fn, 11000, 0, &st));
+	memcpy(&create, &fn, sizeof fn);
+	OK(create(&c, 0, 0));
+	IS(1, current() == c);
+	OK(cuCtxDestroy(c));
+	IS(1, current() == before);
+	IS(CUDA_ERROR_INVALID_DEVICE, create(&c, 0, 999));
+	IS(CUDA_ERROR_INVALID_VALUE, create(&c, CU_CTX_SCHED_MASK, 0));
+}
+
+#ifdef DOPPEL_FAKECUDA
+static void a_context_that_was_not_created_is_not_destroyed(void)
+{
+	CUcontext c = NULL;
+
+	IS(CUDA_ERROR_INVALID_CONTEXT, cuCtxDestroy(current()));
+	IS(CUDA_ERROR_INVALID_CONTEXT, cuCtxDestroy(NULL));
+	for (int i = 0; i < 200; i++) { /* more than there are slots */
+		OK(cuCtxCreate(&c, NULL, 0, 0));
+		OK(cuCtxDestroy(c));
+	}
+	IS(CUDA_ERROR_INVALID_CONTEXT, cuCtxDestroy(c));
+	OK(cuCtxCreate(&c, NULL, 0, 0));
+	OK(cuCtxDestroy(c));
+}
+
+/* A thread keeps the context that another one destroys. */
+static void a_destroyed_context_is_known(void)
+{
+	CUcontext c = NULL, before = current();
+	CUdeviceptr p = 0;
+
+	OK(cuCtxCreate(&c, NULL, 0, 0));
+	OK(cuCtxPushCurrent(c));
+	OK(cuCtxDestroy(c)); /* pops once: the context before it is the same */
+	IS(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuMemAlloc(&p, 64));
+	OK(cuCtxPopCurrent(NULL));
+	IS(1, current() == before);
+}
+#endif
+
 /* ---- properties ----------------------------------------------------------------------------- */
 
 static void limits_have_defaults_and_can_be_set(void)
@@ -293,6 +388,13 @@ static const struct graph_case cases[] = {
 	CASE(an_unknown_device_has_no_context),
 	CASE(a_context_that_the_runtime_uses_is_active),
 	CASE(the_last_release_ends_a_context),
+	CASE(a_created_context_is_current_until_its_end),
+	CASE(a_created_context_owns_what_is_made_in_it),
+	CASE(older_variants_create_contexts_too),
+#ifdef DOPPEL_FAKECUDA
+	CASE(a_context_that_was_not_created_is_not_destroyed),
+	CASE(a_destroyed_context_is_known),
+#endif
 	CASE(limits_have_defaults_and_can_be_set),
 	CASE(access_to_a_peer_is_enabled_once),
 #ifdef DOPPEL_FAKECUDA
