@@ -21,7 +21,7 @@ sed 's/ncclTimeout = 8/ncclTimeout = 9/; s/int maxP2pPeers/long maxP2pPeers/' \
 	"$source_dir/core/include/nccl_types.h" >"$planted/nccl_types.h"
 sed 's/\(pncclCommRevoke(ncclComm_t comm, \)int/\1long/; /^ncclResult_t ncclCommResume/d' \
 	"$source_dir/core/include/nccl.h" >"$planted/nccl.h"
-cp "$source_dir/core/include/nccl_device.h" "$planted"
+cp -r "$source_dir/core/include/nccl_device.h" "$source_dir/core/include/nccl_device" "$planted"
 ! python3 "$source_dir/tests/unit/build/nccl_abi.py" "$planted" "$source_dir/core/include" "$cuda" >"$planted/out" ||
 	{ echo "planted differences are not found"; exit 1; }
 for found in 'ncclTimeout 9' 'maxP2pPeers offset [0-9]* size 8' pncclCommRevoke 'ours lacks ncclCommResume'; do
