@@ -54,7 +54,7 @@ for name in all_reduce all_gather broadcast reduce_scatter reduce alltoall allto
 done
 runs . alltoall --gpus 4 -R 2 -n 4 --env-odd NCCL_LOCAL_REGISTER=0 --env NCCL_PROTO=Simple
 runs . all_reduce -g 4 -R 2 -n 2 --env NCCL_DEBUG=INFO --env NCCL_DEBUG_SUBSYS=REG
-own=' window .* flags 0x1; a team of 4 of 4 ranks' # not the stack's memory, which is a window without flags
+own=' window: buffer .* flags 0x1; a team of 4 of 4 ranks' # not the stack's memory, which is a window without flags
 [ "$(cat out err | grep -c "$own")" = 8 ] || fail '-R 2: expected two windows on each of four ranks'
 # a wait after each collective takes longer than none, and a group of collectives less
 time_of() {
