@@ -122,7 +122,7 @@ class Lines:
     def __init__(self, doppel, folder, lost_output):
         self.doppel, self.folder, self.lost_output = doppel, folder, lost_output
         self.options = {c: options(doppel, c) for c in BASE if c != "verbs-run" or self.has("verbs-run")}
-        known = set(BASE) | {"cc"}  # whose options are clang's
+        known = set(BASE) | {"cc", "nvcc"}  # options of a compiler
         assert commands(doppel) <= known, "no line of: %s" % ", ".join(commands(doppel) - known)
         self.variables = variables(doppel)
         self.bad = self.count = self.turn = 0
