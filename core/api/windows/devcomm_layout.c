@@ -120,17 +120,32 @@ static ncclResult_t devcomm_check_count(const char *name, int count, int32_t ran
 	return ncclInvalidArgument;
 }
 
+static ncclResult_t devcomm_check_length(const char *list, uint32_t n)
+{
+	if (n <= DEVCOMM_LIST_MOST)
+		return ncclSuccess;
+	WARN(DEVCOMM_CREATE ": %s has more than %u entries, expected a list that ends with NULL",
+	     list, DEVCOMM_LIST_MOST);
+	return ncclInvalidArgument;
+}
+
+static ncclResult_t devcomm_check_teams(const ncclDevCommRequirements_t *reqs)
+{
+	uint32_t n = 0;
+
+	for (const ncclTeamRequirements_t *t = reqs->teamRequirementsList;
+	     t && n <= DEVCOMM_LIST_MOST; t = t->next)
+		n++;
+	return devcomm_check_length("teamRequirementsList", n);
+}
+
 static ncclResult_t devcomm_check_list(const ncclDevCommRequirements_t *reqs, uint32_t *n)
 {
 	*n = 0;
 	for (const ncclDevResourceRequirements_t *r = reqs->resourceRequirementsList; r;
 	     r = r->next) {
-		if (++*n > DEVCOMM_LIST_MOST) {
-			WARN(DEVCOMM_CREATE ": resourceRequirementsList has more than %u entries, "
-					    "expected a list that ends with NULL",
-			     DEVCOMM_LIST_MOST);
+		if (devcomm_check_length("resourceRequirementsList", ++*n))
 			return ncclInvalidArgument;
-		}
 		if (r->bufferSize > DEVCOMM_BYTES_MOST) {
 			WARN(DEVCOMM_CREATE ": bufferSize of entry %u of resourceRequirementsList "
 					    "is %zu, expected at most %llu",
@@ -148,7 +163,7 @@ static ncclResult_t devcomm_check_list(const ncclDevCommRequirements_t *reqs, ui
 	return ncclSuccess;
 }
 
-/* The list is checked first, because others read it. */
+/* Lists are checked before others read them. */
 static ncclResult_t devcomm_check(const struct ncclComm *comm,
 				  const ncclDevCommRequirements_t *reqs, uint32_t *buffers)
 {
@@ -162,6 +177,8 @@ static ncclResult_t devcomm_check(const struct ncclComm *comm,
 	}
 	if (!rc)
 		rc = devcomm_check_list(reqs, buffers);
+	if (!rc)
+		rc = devcomm_check_teams(reqs);
 	if (!rc)
 		rc = devcomm_check_built(reqs);
 	if (!rc)

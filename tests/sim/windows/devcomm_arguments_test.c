@@ -76,11 +76,13 @@ static void not_built(ncclComm_t comm)
 static void wrong_lists(ncclComm_t comm)
 {
 	ncclDevResourceRequirements_t ring = {.bufferSize = 1}, r = {.bufferSize = 1ull << 40};
+	ncclTeamRequirements_t teams = {.next = &teams};
 	ncclLsaBarrierHandle_t barriers;
 	const ncclTeam_t team = ncclTeamLsa(comm);
 
 	ring.next = &ring;
 	REFUSED(resourceRequirementsList, &ring, ncclInvalidArgument, "a list that ends with NULL");
+	REFUSED(teamRequirementsList, &teams, ncclInvalidArgument, "teamRequirementsList has more");
 	REFUSED(resourceRequirementsList, &r, ncclInvalidArgument, "bufferSize of entry 0");
 	r = (ncclDevResourceRequirements_t){.bufferSize = 1, .bufferAlign = 48};
 	REFUSED(resourceRequirementsList, &r, ncclInvalidArgument, "a power of 2 up to 256");
