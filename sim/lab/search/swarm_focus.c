@@ -120,8 +120,8 @@ static void focus_size(struct focus *f)
 
 /* ---- the foci ------------------------------------------------------------------------------- */
 
-/* Half of these have many channels, and calls with numbers of channels of their own: more than every
- * two ranks are connected on. */
+/* Half of these have many channels, and calls with numbers of channels of their own: more than
+ * every two ranks are connected on. */
 static void focus_direct(struct focus *f)
 {
 	static const char *const names[] = {"all_reduce", "all_gather", "reduce_scatter", "reduce",
