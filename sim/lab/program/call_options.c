@@ -6,6 +6,7 @@
  */
 #include <cuda_runtime_api.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sim/lab/program/refused.h"
@@ -23,26 +24,37 @@ static int options_or_unset(struct sim_rng *rng, int value)
 	return options_below(rng, 2) ? value : NCCL_CONFIG_UNDEF_INT;
 }
 
+int lab_most_ctas(const struct lab_config *c)
+{
+	const char name[] = "NCCL_MAX_NCHANNELS=";
+	int most = OPTIONS_CTAS;
+
+	if (lab_has_env(c, "NCCL_MAX_CTAS") || (c->env_odd && strstr(c->env_odd, "_CTAS=")))
+		return 0;
+	for (const char *const *e = c->env; e && *e; e++)
+		if (strncmp(*e, name, sizeof name - 1) == 0)
+			most = (int)strtol(*e + sizeof name - 1, NULL, 10);
+	return MIN_OF(MAX_OF(most, 0), OPTIONS_CTAS);
+}
+
 /* Numbers of channels are bound by the communicator's, which environments and configs set. */
 static void options_draw_ctas(const struct lab_config *c, struct sim_rng *rng,
 			      ncclCollConfig_t *config)
 {
-	int most = 1 + (int)options_below(rng, OPTIONS_CTAS);
+	const int bound = c->config_version ? 0 : lab_most_ctas(c);
+	int most = 1 + (int)options_below(rng, (uint64_t)MAX_OF(bound, 1));
 	int least = 1 + (int)options_below(rng, (uint64_t)most);
 	bool edge = options_below(rng, 3) == 0;
-	const bool set = c->config_version || lab_has_env(c, "NCCL_MAX_CTAS") ||
-			 lab_has_env(c, "NCCL_MAX_NCHANNELS") ||
-			 (c->env_odd && strstr(c->env_odd, "_CTAS="));
 
 	if (edge)
-		most = least = options_below(rng, 2) ? OPTIONS_CTAS : 1;
+		most = least = options_below(rng, 2) ? bound : 1;
 	least = options_or_unset(rng, least);
 	most = options_or_unset(rng, most);
-	if (set)
+	if (!bound)
 		return;
 	config->minCTAs = least;
 	config->maxCTAs = most;
-	config->nvlsCTAs = options_or_unset(rng, OPTIONS_CTAS);
+	config->nvlsCTAs = options_or_unset(rng, bound);
 }
 
 /* A name that no algorithm has, some that exist, and combinations. */

@@ -28,6 +28,9 @@ ncclResult_t lab_refused_other(struct refused *r, bool grouped, const char **nam
  * ncclInvalidUsage. */
 ncclResult_t lab_refused_comm(struct refused *r);
 ncclResult_t lab_refused_absent(struct refused *r);
+/* call_options.c: channels that a call of a communicator without a config may have, at most; 0: a
+ * setting may refuse any number. */
+int lab_most_ctas(const struct lab_config *c);
 /* call_options.c: a call with options that are refused: ncclInvalidArgument, ncclInvalidUsage. */
 ncclResult_t lab_options_wrong(struct refused *r);
 ncclResult_t lab_options_misused(struct refused *r);

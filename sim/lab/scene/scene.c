@@ -35,7 +35,7 @@ static const struct scene_kind {
 	{"absent rank", scene_absent, 1, .world = SCENE_TIMED | SCENE_SEVERAL},
 	{"lonely message", scene_lonely, 1, .world = SCENE_TIMED | SCENE_SEVERAL},
 	{"calls that differ", scene_differ, 1,
-	 .world = SCENE_TIMED | SCENE_UNCOMPARED | SCENE_SEVERAL | SCENE_NO_COLLNET},
+	 .world = SCENE_TIMED | SCENE_UNCOMPARED | SCENE_SEVERAL | SCENE_NO_COLLNET, .more = 2},
 	{"group that fails", scene_group_fails, 2, .world = SCENE_SEVERAL},
 	{"group that connects", scene_group_connects, 2, .world = SCENE_UNTIMED | SCENE_SEVERAL},
 	{"group of many streams", scene_group_streams, 1, .world = SCENE_SEVERAL},

@@ -6,7 +6,6 @@
  */
 #include "sim/lab/scene/scene_program.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -373,21 +372,6 @@ static bool program_check(struct program *g)
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
-/* A call may have at most the channels of its communicator, which settings limit. 0: none. */
-static int program_most_ctas(const struct program *g)
-{
-	const struct lab_config *c = g->s->me->run->config;
-	const char name[] = "NCCL_MAX_NCHANNELS=";
-	int most = INT_MAX;
-
-	if (lab_has_env(c, "NCCL_MAX_CTAS") || (c->env_odd && strstr(c->env_odd, "_CTAS=")))
-		return 0;
-	for (const char *const *e = c->env; e && *e; e++)
-		if (strncmp(*e, name, sizeof name - 1) == 0)
-			most = (int)strtol(*e + sizeof name - 1, NULL, 10);
-	return most;
-}
-
 static bool program_alloc(struct program *g)
 {
 	size_t total;
@@ -428,7 +412,7 @@ void scene_program(struct scene *s)
 	}
 	g->s = s;
 	program_draw(&g->plan, sim_rng_u64(&s->drawn), s->n);
-	g->most_ctas = program_most_ctas(g);
+	g->most_ctas = lab_most_ctas(s->me->run->config);
 	g->plan.options &= g->most_ctas > 0;
 	ok = program_alloc(g) && lab_barrier(s->me) && program_make(g);
 	for (int k = 0; k < g->plan.steps && ok; k++)

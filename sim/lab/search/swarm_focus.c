@@ -120,13 +120,13 @@ static void focus_size(struct focus *f)
 
 /* ---- the foci ------------------------------------------------------------------------------- */
 
-/* One in three has all channels of the machine, and calls with numbers of channels of their own:
- * more than every two ranks are connected on. */
+/* Half of these have many channels, and calls with numbers of channels of their own: more than
+ * every two ranks are connected on. */
 static void focus_direct(struct focus *f)
 {
 	static const char *const names[] = {"all_reduce", "all_gather", "reduce_scatter", "reduce",
 					    "broadcast"};
-	bool many = focus_below(f, 3) == 0;
+	bool many = focus_below(f, 2);
 
 	focus_one_host(f);
 	focus_collective(f, names, ARRAY_LEN(names));
@@ -137,6 +137,8 @@ static void focus_direct(struct focus *f)
 		focus_channels(f, 1);
 		return;
 	}
+	swarm_env(f->s, "NCCL_MIN_NCHANNELS=20");
+	swarm_env(f->s, "NCCL_MAX_NCHANNELS=24");
 	f->holds *= 2;
 	f->s->lab.options = true;
 	f->s->lab.iterations = 4;

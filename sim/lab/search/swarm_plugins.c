@@ -56,13 +56,16 @@ static void swarm_network_reduces(struct scenario *s, struct sim_rng *rng)
 	bool drawn = sim_rng_below(rng, 4) != 0;
 	ncclRedOp_t op = ops[sim_rng_below(rng, ARRAY_LEN(ops))];
 
-	if (!drawn || !(c->plugins & LAB_PLUGIN_COLLNET) || c->root == LAB_ALL_ROOTS)
+	if (!drawn || c->hosts == 1 || !(c->plugins & LAB_PLUGIN_COLLNET) ||
+	    c->root == LAB_ALL_ROOTS)
 		return;
 	c->collective = lab_collective_find("all_reduce", strlen("all_reduce"));
 	c->bytes_min = MAX_OF(c->bytes_min, 64ull); /* a call without elements runs nothing */
 	c->bytes_max = MAX_OF(c->bytes_max, c->bytes_min);
 	c->ops[0] = op;
 	c->op_count = 1;
+	swarm_env(s, "NCCL_ALGO=allreduce:CollNetChain,Ring");
+	swarm_env(s, "NCCL_PROTO=Simple");
 }
 
 void swarm_plugins(struct scenario *s, uint64_t seed)

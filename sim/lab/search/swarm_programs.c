@@ -376,8 +376,11 @@ void swarm_programs_after(struct scenario *s, uint64_t seed)
 	/* a second communicator would find the address taken where ranks end at different times */
 	if (!s->plan[0] || !s->lab.recover)
 		swarm_comm_id(s, &rng);
+	const bool options = s->lab.options; /* of a focus */
+
 	if (!s->lab.quiet)
 		dimensions_draw(s, seed, s->plan[0] ? DIMENSION_FAULTY : DIMENSION_CALM);
+	s->lab.options = !s->plan[0] && (s->lab.options || options);
 	if (swarm_is_set(s, "NCCL_COMM_ID"))
 		s->lab.idle = s->lab.scenes = 0;
 	if (s->lab.gpu_sms)

@@ -203,7 +203,7 @@ static void rails_plan(struct scenario *s, struct sim_rng *rng)
 			 "fabric.path host=%u port=%u after=collective+%uus clog for=%uus\n"
 			 "verbs.start host=%u port=%u after=collective+%uus error "
 			 "status=RETRY_EXC_ERR\n",
-			 host, 1 - port, at_us, 100 + 5 * for_ms, host, port, at_us);
+			 host, 1 - port, at_us, 1000 + 10 * for_ms, host, port, at_us);
 		break;
 	case 5:
 	case 6: /* an HCA, for good */

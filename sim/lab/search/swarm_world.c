@@ -194,7 +194,7 @@ void swarm_worlds(struct scenario *s, uint64_t seed)
 /* ---- side worlds ----------------------------------------------------------------------------- */
 
 /*
- * A side world is a small one, which two seeds in three have beside their own. In most of them one
+ * A side world is a small one, which two seeds in three have beside their own. In four of ten one
  * call of a rank fails: at one of some hundred callers, on any kind of communicator, so that one
  * such fault in a seed reaches few of them. Others have settings that contradict each other, one
  * task that calls groups for several ranks, communicators that are made from others, or some that
@@ -215,9 +215,9 @@ enum side_kind swarm_side_kind(uint64_t seed)
 
 	sim_rng_seed(&rng, seed, "swarm.side_kind");
 	static const enum side_kind kinds[] = {SIDE_CONTRADICTION, SIDE_GROUPS, SIDE_FAMILY,
-					       SIDE_LIFE, SIDE_SCENES};
-	_Static_assert(ARRAY_LEN(kinds) == SIDE_SCENES,
-		       "all kinds but SIDE_CALL, which is the rest");
+					       SIDE_LIFE,          SIDE_SCENES, SIDE_SCENES};
+	_Static_assert(ARRAY_LEN(kinds) == SIDE_SCENES + 1,
+		       "all kinds but SIDE_CALL, which is the rest; two shares of scenes");
 	uint64_t k = sim_rng_below(&rng, 10);
 	return k < ARRAY_LEN(kinds) ? kinds[k] : SIDE_CALL;
 }
