@@ -35,7 +35,7 @@ FAKECUDA_DEVICE unsigned long long __brevll(unsigned long long x)
 {
 	return __builtin_bitreverse64(x);
 }
-/* The place of the n-th set bit from `base` on; n below 0: downwards. ~0: there is none. */
+/* The place of the n-th set bit from `base` on; n below 0: downwards. ~0: no such bit. */
 FAKECUDA_DEVICE unsigned int __fns(unsigned int mask, unsigned int base, int n)
 {
 	int step = n < 0 ? -1 : 1, left = n < 0 ? -n : n;
