@@ -64,7 +64,7 @@ grep -q '_Z5twicei is defined in two objects' double.out || fail "two definition
 "$nvcc" -rdc=true -gencode=arch=compute_100f,code=sm_100f linked/part.cu -c -o part.o || fail "sm_100f"
 "$nvcc" -rdc=true -Xcompiler -O1 main.o part.o host.o -o newer || fail "newer does not link"
 "$doppel" exec ./newer >newer.out 2>&1 && fail "code for sm_100f runs"
-grep -q 'no object of this image defines it' newer.out || fail "code for sm_100f: $(cat newer.out)"
+grep -q 'factor_of_all: cudaErrorInvalidSymbol' newer.out || fail "code for sm_100f: $(cat newer.out)"
 cat >alone.cu <<'CU'
 #include <stdio.h>
 __global__ void alone() {}
