@@ -258,8 +258,8 @@ static void late_ends(struct ras_text *to, const struct ncclComm *comm, ncclResu
 		     error == ncclTimeout ? "ncclTimeout" : "ncclInvalidUsage", text);
 }
 
-/* Logs the verdict with what this rank waits for. */
-static void late_log(const struct ncclComm *comm, ncclResult_t error, const char *text,
+/* Logs the verdict with the waits of this rank, and keeps this longer text as the cause. */
+static void late_log(struct ncclComm *comm, ncclResult_t error, const char *text,
 		     const shared_u32 *stop)
 {
 	struct late_waits w = {.comm = comm};
@@ -273,6 +273,8 @@ static void late_log(const struct ncclComm *comm, ncclResult_t error, const char
 				     ? "has a kernel that waits, and no operation of the network"
 				     : "has no kernel that runs");
 	WARN("%s", w.text.at ? w.text.at : text);
+	if (w.text.at)
+		rank_cause_keep(comm, w.text.at);
 	ras_text_free(&w.text);
 }
 

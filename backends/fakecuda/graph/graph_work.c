@@ -140,7 +140,7 @@ cudaError_t fc_work_kernel(struct fc_work *w, const struct cudaKernelNodeParams 
 		fc_report("%s: no parameters", call);
 		return cudaErrorInvalidValue;
 	}
-	rc = fc_func_get(p->func, call, &l.func);
+	rc = fc_func_ready(p->func, call, &l.func);
 	if (rc)
 		return rc;
 	uint8_t room[FC_ARGS_MOST];

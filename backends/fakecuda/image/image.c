@@ -8,6 +8,8 @@
 #include "backends/fakecuda/ptx/emit.h"
 #include "backends/fakecuda/ptx/parse.h"
 
+enum { IMAGE_SM = 90 }; /* the newest GPU whose code is translated */
+
 static struct fc_image *images; /* newest first */
 
 /* Host threads that launch one kernel at the same time: one builds, the others wait. */
@@ -120,11 +122,7 @@ struct fc_unit *fc_unit_new(struct fc_image *image, const char *name, const void
 	ptx_plain_name((struct ptx_text){u->name, (uint32_t)strlen(u->name)}, u->plain,
 		       sizeof u->plain);
 	u->kernel = (struct dev_kernel){.func = func ? func : u, .name = u->plain};
-	*f = (struct fc_func){.kernel = &u->kernel,
-			      .entry = fc_lane_run,
-			      .width = 32,
-			      .max_dynamic_shared = LAUNCH_SHARED_STATIC,
-			      .unit = u};
+	*f = (struct fc_func){.kernel = &u->kernel, .entry = fc_lane_run, .width = 32, .unit = u};
 	u->next = image->units;
 	image->units = u;
 	return u;
@@ -141,10 +139,10 @@ struct fc_func *fc_unit_find(const void *func)
 	return NULL;
 }
 
-static cudaError_t unit_build(struct fc_unit *u, const struct ptx_func *ptx, const char *call)
+static cudaError_t unit_build(struct fc_unit *u, const char *call)
 {
 	char error[PTX_BUILD_ERROR_BYTES];
-	char *c = ptx_emit(&u->image->module, ptx, error);
+	char *c = ptx_emit(&u->image->module, u->ptx, error);
 
 	if (!c) {
 		fc_report("%s: kernel %s: PTX: %s", call, u->plain, error);
@@ -156,13 +154,11 @@ static cudaError_t unit_build(struct fc_unit *u, const struct ptx_func *ptx, con
 		fc_report("%s: kernel %s: %s", call, u->plain, error);
 		return cudaErrorJitCompilerNotFound;
 	}
-	u->kernel.arg_bytes = ptx->param_bytes;
-	u->kernel.shared_bytes = u->code.static_shared;
-	u->ptx = ptx;
+	ASSERT(u->code.static_shared == u->kernel.shared_bytes);
 	return cudaSuccess;
 }
 
-cudaError_t fc_unit_ready(struct fc_unit *u, const char *call)
+cudaError_t fc_unit_known(struct fc_unit *u, const char *call)
 {
 	cudaError_t rc = u->ptx ? cudaSuccess : fc_image_parse(u->image, call);
 
@@ -170,19 +166,42 @@ cudaError_t fc_unit_ready(struct fc_unit *u, const char *call)
 		return rc;
 	const struct ptx_text name = {u->name, (uint32_t)strlen(u->name)};
 	const struct ptx_func *ptx = ptx_func_find(&u->image->module, name, PTX_ANY_TEXT);
+	if (!ptx && u->image->module.target_number > IMAGE_SM) {
+		const struct ptx_text t = u->image->module.target;
+		fc_report("%s: kernel %s: code for %.*s; expected code up to sm_%d", call, u->plain,
+			  (int)t.bytes, t.at, IMAGE_SM);
+		return cudaErrorNoKernelImageForDevice;
+	}
 	if (!ptx || !ptx->entry || ptx->external) {
 		fc_report("%s: kernel %s is not in its image", call, u->plain);
 		return cudaErrorInvalidDeviceFunction;
 	}
 	os_mutex_lock(&image_mutex);
-	rc = u->ptx ? cudaSuccess : unit_build(u, ptx, call);
+	u->kernel.arg_bytes = ptx->param_bytes;
+	u->kernel.shared_bytes = ptx_shared_bytes(&u->image->module, ptx);
+	u->ptx = ptx;
+	os_mutex_unlock(&image_mutex);
+	return cudaSuccess;
+}
+
+cudaError_t fc_unit_ready(struct fc_unit *u, const char *call)
+{
+	cudaError_t rc = fc_unit_known(u, call);
+
+	if (rc || u->code.entry)
+		return rc;
+	os_mutex_lock(&image_mutex);
+	rc = u->code.entry ? cudaSuccess : unit_build(u, call);
 	os_mutex_unlock(&image_mutex);
 	return rc;
 }
 
 /* ---- parameters ----------------------------------------------------------------------------- */
 
-/* extra: 1, buffer, 2, pointer to its size, 0 (CU_LAUNCH_PARAM_*) */
+enum { UNIT_NO_PARAMETER = 0xa5 }; /* bytes of parameters that the buffer does not have */
+
+/* extra: 1, buffer, 2, pointer to its size, 0 (CU_LAUNCH_PARAM_*). A buffer may be shorter than the
+ * parameters, as NCCL's is: a kernel does not read the rest. */
 static cudaError_t unit_pack_buffer(const struct fc_unit *u, void **extra, uint8_t *room,
 				    const char *call)
 {
@@ -195,12 +214,13 @@ static cudaError_t unit_pack_buffer(const struct fc_unit *u, void **extra, uint8
 		else
 			bytes = *(const size_t *)extra[1];
 	}
-	if (*extra || !buffer || bytes < u->ptx->param_bytes) {
-		fc_report("%s: kernel %s: a buffer of %zu bytes in `extra`; expected %u", call,
-			  u->plain, buffer ? bytes : 0, u->ptx->param_bytes);
+	if (*extra || !buffer || !bytes) {
+		fc_report("%s: kernel %s: no buffer in `extra`; expected one for %u bytes", call,
+			  u->plain, u->ptx->param_bytes);
 		return cudaErrorInvalidValue;
 	}
-	memcpy(room, buffer, u->ptx->param_bytes);
+	memset(room, UNIT_NO_PARAMETER, u->ptx->param_bytes);
+	memcpy(room, buffer, MIN_OF(bytes, (size_t)u->ptx->param_bytes));
 	return cudaSuccess;
 }
 

@@ -21,7 +21,7 @@ struct fc_func {
 	const struct dev_kernel *kernel;
 	void (*entry)(struct dev *d, const void *args);
 	int width;
-	int max_dynamic_shared;
+	int opted_shared;     /* dynamic shared memory that the program permits; 0: the default */
 	struct fc_unit *unit; /* NULL: a kernel of this build */
 };
 
@@ -63,9 +63,9 @@ struct fc_unit {
 	struct fc_func *func;
 	char *name; /* as in the PTX text */
 	char plain[128];
-	const struct ptx_func *ptx; /* NULL: not translated yet */
-	struct ptx_code code;
-	struct dev_kernel kernel; /* fc_func.kernel points here */
+	const struct ptx_func *ptx; /* NULL: not known yet */
+	struct ptx_code code;       /* entry NULL: not translated yet */
+	struct dev_kernel kernel;   /* fc_func.kernel points here */
 };
 
 /* image.c. True if the program has kernels from PTX: the world's warps are 32 wide then. */
@@ -80,6 +80,8 @@ cudaError_t fc_image_parse(struct fc_image *image, const char *call);
 /* Returns the kernel whose host function, or whose handle, this is; NULL: no such kernel. */
 struct fc_func *fc_unit_find(const void *func);
 struct fc_unit *fc_unit_new(struct fc_image *image, const char *name, const void *func);
+/* Finds the kernel in its image, with its sizes; does not translate it. Reports an error. */
+cudaError_t fc_unit_known(struct fc_unit *u, const char *call);
 /* Translates and builds the kernel, once. Reports an error. */
 cudaError_t fc_unit_ready(struct fc_unit *u, const char *call);
 /* Copies a launch's parameters into `room`. Reports an error. */

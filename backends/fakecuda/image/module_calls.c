@@ -2,7 +2,7 @@
 /*
  * The driver's modules and libraries. Both are images: a CUmodule or a CUlibrary is a struct
  * fc_image, a CUfunction or a CUkernel is a struct fc_unit. A kernel is translated at its first
- * launch, or at the first question about its attributes.
+ * launch.
  */
 #include "backends/fakecuda/fakecuda.h"
 
@@ -185,10 +185,10 @@ CUresult cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfu
 		*pi = LAUNCH_MAX_THREADS;
 		break;
 	case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
-		*pi = f->unit ? (int)f->unit->code.static_shared : 0;
+		*pi = (int)fc_func_static_shared(f);
 		break;
 	case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-		*pi = f->max_dynamic_shared;
+		*pi = fc_func_dynamic_most(f);
 		break;
 	default:
 		fc_report("cuFuncGetAttribute: attribute %d is not implemented", (int)attrib);

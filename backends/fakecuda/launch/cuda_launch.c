@@ -18,7 +18,7 @@
 
 /* ---- registration --------------------------------------------------------------------------- */
 
-/* Constructors fill it before main. Later it is only read, except max_dynamic_shared. */
+/* Constructors fill it before main. Later it is only read, except opted_shared. */
 static struct fc_func *funcs;
 static uint32_t func_count, func_room;
 
@@ -33,10 +33,7 @@ void fakecuda_register_kernel(const struct dev_kernel *k,
 		funcs = realloc(funcs, func_room * sizeof *funcs);
 		ASSERT(funcs);
 	}
-	funcs[func_count++] = (struct fc_func){.kernel = k,
-					       .entry = entry,
-					       .width = width,
-					       .max_dynamic_shared = LAUNCH_SHARED_STATIC};
+	funcs[func_count++] = (struct fc_func){.kernel = k, .entry = entry, .width = width};
 }
 
 struct fc_func *fc_func_find(const void *func)
@@ -65,7 +62,7 @@ cudaError_t fc_func_get(const void *func, const char *call, struct fc_func **out
 		return cudaErrorInvalidResourceHandle;
 	}
 	if (f->unit) {
-		cudaError_t rc = fc_unit_ready(f->unit, call);
+		cudaError_t rc = fc_unit_known(f->unit, call);
 		if (rc)
 			return rc;
 	} else if (f->width != fc.width) {
@@ -75,6 +72,13 @@ cudaError_t fc_func_get(const void *func, const char *call, struct fc_func **out
 	}
 	*out = f;
 	return cudaSuccess;
+}
+
+cudaError_t fc_func_ready(const void *func, const char *call, struct fc_func **out)
+{
+	cudaError_t rc = fc_func_get(func, call, out);
+
+	return rc || !(*out)->unit ? rc : fc_unit_ready((*out)->unit, call);
 }
 
 /* ---- kernels -------------------------------------------------------------------------------- */
@@ -283,15 +287,27 @@ static cudaError_t launch_check_size(const struct fc_func *f, dim3 grid, dim3 bl
 	return cudaErrorInvalidValue;
 }
 
+uint32_t fc_func_static_shared(const struct fc_func *f)
+{
+	return f->unit ? f->kernel->shared_bytes : 0;
+}
+
+int fc_func_dynamic_most(const struct fc_func *f)
+{
+	int fixed = (int)fc_func_static_shared(f);
+
+	return MAX_OF(f->opted_shared, LAUNCH_SHARED_STATIC - MIN_OF(fixed, LAUNCH_SHARED_STATIC));
+}
+
 static cudaError_t launch_check_shared(const struct fc_func *f, size_t shared)
 {
-	size_t fixed = f->unit ? f->unit->code.static_shared : 0;
+	int most = fc_func_dynamic_most(f);
 
-	if (shared + fixed <= (size_t)f->max_dynamic_shared)
+	if (shared <= (size_t)most)
 		return cudaSuccess;
-	fc_report("launch of %s: %zu bytes of dynamic and %zu of static shared memory, at most %d "
-		  "(cudaFuncAttributeMaxDynamicSharedMemorySize)",
-		  f->kernel->name, shared, fixed, f->max_dynamic_shared);
+	fc_report("launch of %s: %zu bytes of dynamic shared memory, at most %d "
+		  "(cudaFuncAttributeMaxDynamicSharedMemorySize); the static ones have %u",
+		  f->kernel->name, shared, most, fc_func_static_shared(f));
 	return cudaErrorInvalidValue;
 }
 
@@ -427,7 +443,7 @@ cudaError_t fc_launch_call(const char *call, const void *func, const struct fc_l
 	cudaError_t rc = fc_enter_ctx(call, &ctx);
 
 	if (!rc)
-		rc = fc_func_get(func, call, &l.func);
+		rc = fc_func_ready(func, call, &l.func);
 	if (rc)
 		return fc_leave(rc);
 	fc_lock();

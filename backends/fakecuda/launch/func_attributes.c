@@ -14,13 +14,14 @@ cudaError_t cudaFuncSetAttribute(const void *func, enum cudaFuncAttribute attr, 
 		return fc_leave(rc);
 	switch (attr) {
 	case cudaFuncAttributeMaxDynamicSharedMemorySize:
-		if (value < 0 || value > LAUNCH_SHARED_MAX) {
-			fc_report("cudaFuncSetAttribute: %d bytes of shared memory, a block has %d",
-				  value, LAUNCH_SHARED_MAX);
+		if (value < 0 || value + (int64_t)fc_func_static_shared(f) > LAUNCH_SHARED_MAX) {
+			fc_report("cudaFuncSetAttribute: %d bytes of dynamic and %u of static "
+				  "shared memory, a block has %d",
+				  value, fc_func_static_shared(f), LAUNCH_SHARED_MAX);
 			return fc_leave(cudaErrorInvalidValue);
 		}
 		fc_lock();
-		f->max_dynamic_shared = MAX_OF(value, LAUNCH_SHARED_STATIC);
+		f->opted_shared = value;
 		fc_unlock();
 		break;
 	case cudaFuncAttributePreferredSharedMemoryCarveout:
@@ -48,11 +49,29 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attr, const void *f
 	int version = (int)ctx->dev->gpu->sm;
 	fc_lock();
 	*attr = (struct cudaFuncAttributes){.maxThreadsPerBlock = LAUNCH_MAX_THREADS,
+					    .sharedSizeBytes = fc_func_static_shared(f),
 					    .numRegs = 64,
 					    .ptxVersion = version,
 					    .binaryVersion = version,
-					    .maxDynamicSharedSizeBytes = f->max_dynamic_shared,
+					    .maxDynamicSharedSizeBytes = fc_func_dynamic_most(f),
 					    .preferredShmemCarveout = -1};
 	fc_unlock();
 	return fc_leave(cudaSuccess);
+}
+
+/* The driver's handle of a kernel is the address that the runtime knows. */
+cudaError_t cudaGetFuncBySymbol(cudaFunction_t *functionPtr, const void *symbolPtr)
+{
+	struct fc_ctx *ctx;
+	cudaError_t rc = fc_enter_ctx("cudaGetFuncBySymbol", &ctx);
+
+	if (!rc && !functionPtr)
+		rc = cudaErrorInvalidValue;
+	if (!rc && !fc_func_find(symbolPtr)) {
+		fc_report("cudaGetFuncBySymbol: %p is not a registered kernel", symbolPtr);
+		rc = cudaErrorInvalidDeviceFunction;
+	}
+	if (!rc)
+		*functionPtr = (cudaFunction_t)(uintptr_t)symbolPtr;
+	return fc_leave(rc);
 }

@@ -119,6 +119,14 @@ static void lane_near_point(struct ptx_lane *l, struct ptx_how how)
 	l->spins += l->spins < UINT32_MAX;
 }
 
+/* A strong access of a vector is made in pieces of up to 8 bytes. Flags and data that lie in 8
+ * bytes are written and seen together, as on a GPU. The specification promises this for a single
+ * value only, and programs such as NCCL rely on it. */
+static uint32_t lane_piece(uint32_t unit, uint32_t n)
+{
+	return unit == 4 && n > 1 ? 8 : unit;
+}
+
 void ptx_load(struct ptx_lane *l, struct ptx_how how, uint64_t address, void *to, uint32_t unit,
 	      uint32_t n)
 {
@@ -133,10 +141,11 @@ void ptx_load(struct ptx_lane *l, struct ptx_how how, uint64_t address, void *to
 	} else if (how.order == PTX_WEAK || unit < 4) {
 		memcpy(to, fakedev_read(d, p, unit * n), unit * n);
 	} else {
-		for (uint32_t i = 0; i < n; i++) {
-			uint64_t v = fakedev_load(d, (const uint8_t *)p + i * unit, (int)unit,
+		uint32_t piece = lane_piece(unit, n);
+		for (uint32_t at = 0; at < unit * n; at += piece) {
+			uint64_t v = fakedev_load(d, (const uint8_t *)p + at, (int)piece,
 						  lane_orders[how.order], lane_scopes[how.scope]);
-			memcpy((uint8_t *)to + i * unit, &v, unit);
+			memcpy((uint8_t *)to + at, &v, piece);
 		}
 	}
 }
@@ -156,11 +165,12 @@ void ptx_store(struct ptx_lane *l, struct ptx_how how, uint64_t address, const v
 		memcpy(fakedev_write(d, p, unit * n), from, unit * n);
 		fakedev_wrote(d, p, unit * n);
 	} else {
-		for (uint32_t i = 0; i < n; i++) {
+		uint32_t piece = lane_piece(unit, n);
+		for (uint32_t at = 0; at < unit * n; at += piece) {
 			uint64_t v = 0;
-			memcpy(&v, (const uint8_t *)from + i * unit, unit);
-			fakedev_store(d, (uint8_t *)p + i * unit, (int)unit, v,
-				      lane_orders[how.order], lane_scopes[how.scope]);
+			memcpy(&v, (const uint8_t *)from + at, piece);
+			fakedev_store(d, (uint8_t *)p + at, (int)piece, v, lane_orders[how.order],
+				      lane_scopes[how.scope]);
 		}
 	}
 }

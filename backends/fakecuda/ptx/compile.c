@@ -18,9 +18,12 @@
 
 /* -fwrapv: integers of a GPU wrap. No contraction: PTX has its own fma. */
 static const char *const build_flags[] = {
-	"-std=gnu17",        "-O1",          "-g",    "-w",      "-fwrapv", "-fno-strict-aliasing",
+	"-std=gnu17",        "-g",           "-w",    "-fwrapv", "-fno-strict-aliasing",
 	"-ffp-contract=off", "-fno-builtin", "-fPIC", "-shared",
 };
+
+/* A longer text is not optimized: that would take a minute and more. The results are the same. */
+enum { BUILD_LONG_TEXT = 1 << 20 };
 
 /* ---- the folder ----------------------------------------------------------------------------- */
 
@@ -86,7 +89,7 @@ static bool build_self(char out[PATH_MAX])
 	       realpath(info.dli_fname, out);
 }
 
-static bool build_compile(const char *source, const char *library, char *error)
+static bool build_compile(const char *source, const char *library, bool optimize, char *error)
 {
 	static const char *const compilers[] = {"cc", "gcc", "clang-19", "clang"};
 	char self[PATH_MAX];
@@ -100,6 +103,7 @@ static bool build_compile(const char *source, const char *library, char *error)
 	}
 	for (size_t i = 0; i < ARRAY_LEN(build_flags); i++)
 		args[n++] = build_flags[i];
+	args[n++] = optimize ? "-O1" : "-O0";
 	args[n++] = "-o";
 	args[n++] = library;
 	args[n++] = source;
@@ -126,7 +130,8 @@ static bool build_make(const char *text, const char *stem, const char *library, 
 
 	snprintf(source, sizeof source, "%s.c", stem);
 	snprintf(made, sizeof made, "%s.%d.so", stem, (int)getpid());
-	if (!build_write(source, text, error) || !build_compile(source, made, error))
+	bool optimize = strlen(text) < BUILD_LONG_TEXT;
+	if (!build_write(source, text, error) || !build_compile(source, made, optimize, error))
 		return false;
 	if (!rename(made, library))
 		return true;

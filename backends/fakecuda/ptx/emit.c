@@ -356,24 +356,49 @@ static void unit_write(struct ptx_emit *e)
 	}
 }
 
-char *ptx_emit(const struct ptx_module *m, const struct ptx_func *entry,
-	       char error[PTX_ERROR_BYTES])
+static struct ptx_emit unit_begin(const struct ptx_module *m, const struct ptx_func *entry,
+				  char *error)
 {
 	struct ptx_emit e = {.module = m, .entry = entry, .error = error};
-	char *text = NULL;
-	size_t bytes = 0;
 
 	*error = '\0';
 	e.wanted = calloc(m->funcs, sizeof *e.wanted);
-	e.out = open_memstream(&text, &bytes);
 	e.shared_at = malloc(m->variables * sizeof *e.shared_at + 1);
-	ASSERT(e.wanted && e.out && e.shared_at && entry && !entry->external);
+	ASSERT(e.wanted && e.shared_at && entry && !entry->external);
 	memset(e.shared_at, 0xff, m->variables * sizeof *e.shared_at);
+	return e;
+}
+
+static void unit_end(struct ptx_emit *e)
+{
+	free(e->wanted);
+	free(e->shared_at);
+}
+
+uint32_t ptx_shared_bytes(const struct ptx_module *m, const struct ptx_func *entry)
+{
+	char error[PTX_ERROR_BYTES];
+	struct ptx_emit e = unit_begin(m, entry, error);
+
+	unit_want(&e, entry);
+	unit_share_rest(&e);
+	unit_end(&e);
+	return e.shared_bytes;
+}
+
+char *ptx_emit(const struct ptx_module *m, const struct ptx_func *entry,
+	       char error[PTX_ERROR_BYTES])
+{
+	struct ptx_emit e = unit_begin(m, entry, error);
+	char *text = NULL;
+	size_t bytes = 0;
+
+	e.out = open_memstream(&text, &bytes);
+	ASSERT(e.out);
 	unit_write(&e);
 	bool written = fclose(e.out) == 0;
 	ASSERT(written);
-	free(e.wanted);
-	free(e.shared_at);
+	unit_end(&e);
 	if (!*error)
 		return text;
 	free(text);

@@ -66,6 +66,19 @@ void emit_trap(struct ptx_emit *e)
 	emit_text(e, "ptx_trap(lane, \"trap\");");
 }
 
+/* Instructions that a program can have in parts that it does not run on this GPU: the kernel that
+ * reaches one ends, with its name. */
+void emit_absent(struct ptx_emit *e)
+{
+	struct ptx_text t = e->stmt->opcode;
+
+	emit_text(e, "ptx_trap(lane, \"");
+	for (uint32_t i = 0; i < t.bytes; i++)
+		emit_text(e, "%c",
+			  isalnum((unsigned char)t.at[i]) || t.at[i] == ':' ? t.at[i] : '.');
+	emit_text(e, " is not implemented\");");
+}
+
 void emit_nothing(struct ptx_emit *e)
 {
 	emit_text(e, ";");

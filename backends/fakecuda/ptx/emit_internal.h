@@ -72,6 +72,7 @@ void emit_ret(struct ptx_emit *e);
 void emit_exit(struct ptx_emit *e);
 void emit_trap(struct ptx_emit *e);
 void emit_nothing(struct ptx_emit *e);
+void emit_absent(struct ptx_emit *e);
 void emit_bar(struct ptx_emit *e); /* emit_warp.c */
 void emit_bar_red(struct ptx_emit *e);
 void emit_shfl(struct ptx_emit *e);

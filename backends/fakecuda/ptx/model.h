@@ -140,7 +140,8 @@ struct ptx_file {
 };
 
 struct ptx_module {
-	struct ptx_text target;
+	struct ptx_text target; /* of the newest GPU among the texts */
+	uint32_t target_number; /* 90 */
 	struct ptx_variable *variable;
 	uint32_t variables, globals;
 	struct ptx_func *func;

@@ -178,6 +178,7 @@ static const struct ptx_op ptx_ops[] = {
 	{"red.*.A", NULL, NULL, emit_atom},
 	{"fence.*", NULL, NULL, emit_fence},
 	{"membar.*", NULL, NULL, emit_fence},
+	{"multimem.*", NULL, NULL, emit_absent},
 	{"prefetch.*", NULL, NULL, emit_nothing},
 	{"prefetchu.*", NULL, NULL, emit_nothing},
 	/* the block and the warp */

@@ -2,6 +2,7 @@
 /* Tokens, and the directives of a module. parse_body.c has those of a function. */
 #include "backends/fakecuda/ptx/parse_internal.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,10 +186,22 @@ static bool parse_section(struct ptx_parser *p)
 	return parse_need(p, "}");
 }
 
+/* sm_90, sm_100f */
 static bool parse_target(struct ptx_parser *p)
 {
-	if (!parse_name(p, &p->module->target))
+	struct ptx_text name;
+	uint32_t number = 0;
+
+	if (!parse_name(p, &name))
 		return false;
+	for (uint32_t i = 0; i < name.bytes && number < 10000; i++) {
+		if (isdigit((unsigned char)name.at[i]))
+			number = number * 10 + (uint32_t)(name.at[i] - '0');
+	}
+	if (number >= p->module->target_number) {
+		p->module->target = name;
+		p->module->target_number = number;
+	}
 	while (parse_take(p, ","))
 		parse_advance(p);
 	return true;

@@ -67,8 +67,14 @@ cudaError_t fc_copy_async(struct fc_ctx *ctx, struct CUstream_st *s, struct fc_c
 #define LAUNCH_SHARED_STATIC (48 << 10)  /* without opting in */
 #define LAUNCH_SHARED_MAX    (227 << 10) /* with opting in */
 struct fc_func *fc_func_find(const void *func);
+/* Bytes of a kernel from PTX; one of this build has no static shared memory. */
+uint32_t fc_func_static_shared(const struct fc_func *f);
+/* Most dynamic shared memory of a launch: 48 KiB less the static ones, or as opted in. */
+int fc_func_dynamic_most(const struct fc_func *f);
 /* Finds a registered kernel of the world's warp width; reports an error. */
 cudaError_t fc_func_get(const void *func, const char *call, struct fc_func **out);
+/* The same for a launch: the kernel is translated. */
+cudaError_t fc_func_ready(const void *func, const char *call, struct fc_func **out);
 struct fc_launch;
 /* Checks a launch of l->func and fills in the rest of *l. Its arguments may lie in `room`. Reports
  * an error. */

@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define CC_CLANG "clang++-19"
 
@@ -53,6 +54,7 @@ struct cc {
 	bool debug;       /* device code is not optimized */
 	bool show;        /* print commands */
 	char arch[16];    /* sm_90; "": the default */
+	bool newer;       /* the code is for newer GPUs only: its text has no kernels */
 	char include[PATH_MAX], nccl[PATH_MAX], library[PATH_MAX]; /* folders */
 	char folder[64];                                           /* of temporary files */
 };
@@ -71,6 +73,13 @@ int cc_run(const struct cc *c, const struct cc_words *w, int into);
 int cc_compile(const struct cc *c, enum cc_kind kind, const char *file, const char *object);
 int cc_print(const struct cc *c, const char *file); /* preprocess, depends */
 int cc_ptx(const struct cc *c, const char *file, const char *ptx);
+
+/* cc_symbols.c. Opens a temporary file; NULL: an error, which is printed. */
+FILE *cc_temporary(const struct cc *c, const char *name, char path[PATH_MAX]);
+/* Lists the undefined (-u) or external (-g) symbols of objects, and reads one from the list. */
+int cc_symbols(const struct cc *c, const char *which, const struct cc_words *objects, FILE *into);
+bool cc_symbol(FILE *symbols, char *line, int bytes);
+int cc_name_kernels(const struct cc *c, const char *object);
 
 /* cc_link.c. Writes the object that registers the relocatable device code of the objects. *any:
  * there is some. */

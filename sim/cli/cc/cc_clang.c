@@ -121,7 +121,8 @@ static void clang_begin(struct cc_words *w, struct clang_room *room, const struc
 		c->nccl};
 
 	*w = (struct cc_words){0};
-	snprintf(room->arch, sizeof room->arch, "--cuda-gpu-arch=%s", *c->arch ? c->arch : "sm_90");
+	snprintf(room->arch, sizeof room->arch, "--cuda-gpu-arch=%s",
+		 *c->arch && !c->newer ? c->arch : "sm_90");
 	clang_cuid(c, file, room->cuid);
 	clang_words(w, words, ARRAY_LEN(words));
 	if (c->relocatable) {
@@ -152,12 +153,27 @@ static bool clang_end_text(const struct cc *c, const char *ptx)
 	return ok;
 }
 
+/* Loading this text is no error, and its kernels have no code for the GPU. */
+static int clang_newer(const struct cc *c, const char *ptx)
+{
+	FILE *f = fopen(ptx, "w");
+	bool ok = f && fprintf(f, ".version 8.5\n.target %s\n.address_size 64\n", c->arch) > 0;
+
+	if (f && fclose(f))
+		ok = false;
+	if (!ok)
+		fprintf(stderr, "%s: %s: %s\n", c->name, ptx, strerror(errno));
+	return ok && clang_end_text(c, ptx) ? 0 : SIM_USAGE;
+}
+
 int cc_ptx(const struct cc *c, const char *file, const char *ptx)
 {
 	const char *const words[] = {"-gline-tables-only", "-S", "-o", ptx, file};
 	struct clang_room room;
 	struct cc_words w;
 
+	if (c->newer)
+		return clang_newer(c, ptx);
 	clang_begin(&w, &room, c, file, "--cuda-device-only");
 	if (c->debug)
 		cc_word(&w, "-O0");
@@ -183,6 +199,8 @@ static int clang_cuda(const struct cc *c, const char *file, const char *object)
 		clang_words(&w, words, ARRAY_LEN(words));
 		rc = clang_finish(c, &w);
 	}
+	if (!rc)
+		rc = cc_name_kernels(c, object);
 	unlink(ptx);
 	return rc;
 }

@@ -4,8 +4,6 @@
  * __cudaRegisterLinkedBinary and a number. The device link defines them all, in one object. Its
  * functions register the images of all these objects as one image.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,31 +16,6 @@
 #define LINK_CALL "__cudaRegisterLinkedBinary"
 
 /* ---- the device link ------------------------------------------------------------------------ */
-
-static int link_open(const struct cc *c, const char *name, char path[PATH_MAX])
-{
-	int n = snprintf(path, PATH_MAX, "%s/%s", c->folder, name);
-
-	ASSERT(n > 0 && n < PATH_MAX);
-	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	if (fd < 0)
-		fprintf(stderr, "%s: %s: %s\n", c->name, path, strerror(errno));
-	return fd;
-}
-
-/* Writes the undefined symbols of the objects into the file, a line each. */
-static int link_undefined(const struct cc *c, const struct cc_words *objects, int into)
-{
-	struct cc_words w = {0};
-
-	cc_word(&w, "nm");
-	cc_word(&w, "-u");
-	cc_word(&w, "-P");
-	cc_words(&w, objects);
-	int rc = cc_run(c, &w, into);
-	free(w.at);
-	return rc;
-}
 
 static const char link_head[] =
 	"void __doppelRegisterLinked(void **, void (*)(void **), const void *);\n"
@@ -73,10 +46,7 @@ static uint32_t link_write(FILE *symbols, FILE *out)
 	char line[4096];
 
 	fputs(link_head, out);
-	while (fgets(line, sizeof line, symbols)) {
-		char *end = strpbrk(line, " \n");
-		if (end)
-			*end = '\0';
+	while (cc_symbol(symbols, line, sizeof line)) {
 		if (strncmp(line, LINK_CALL, strlen(LINK_CALL)) || link_seen(&seen, line))
 			continue;
 		char *name = strdup(line);
@@ -102,36 +72,24 @@ static int link_compile(const struct cc *c, const char *source, const char *out)
 	return rc;
 }
 
-static int link_sources(const struct cc *c, int symbols, int source, uint32_t *count)
-{
-	FILE *in = fdopen(symbols, "r"), *out = fdopen(source, "w");
-
-	ASSERT(in && out);
-	rewind(in);
-	*count = link_write(in, out);
-	fclose(in);
-	if (!fclose(out))
-		return 0;
-	fprintf(stderr, "%s: %s: %s\n", c->name, c->folder, strerror(errno));
-	return SIM_USAGE;
-}
-
 int cc_device_link(const struct cc *c, const struct cc_words *objects, const char *out, bool *any)
 {
 	char list[PATH_MAX], source[PATH_MAX];
+	FILE *symbols = cc_temporary(c, "undefined", list);
+	FILE *text = cc_temporary(c, "linked.c", source);
 	uint32_t count = 0;
-	int rc = SIM_USAGE;
+	int rc = symbols && text ? 0 : SIM_USAGE;
 
-	*any = false;
-	int symbols = link_open(c, "undefined", list);
-	int text = link_open(c, "linked.c", source);
-	if (symbols >= 0 && text >= 0) {
-		rc = objects->n ? link_undefined(c, objects, symbols) : 0;
-		if (!rc)
-			rc = link_sources(c, symbols, text, &count);
-		if (!rc)
-			rc = link_compile(c, source, out);
-	}
+	if (!rc && objects->n)
+		rc = cc_symbols(c, "-u", objects, symbols);
+	if (!rc)
+		count = link_write(symbols, text);
+	if (symbols)
+		fclose(symbols);
+	if (text && fclose(text))
+		rc = SIM_USAGE;
+	if (!rc)
+		rc = link_compile(c, source, out);
 	*any = !rc && count;
 	unlink(list);
 	unlink(source);

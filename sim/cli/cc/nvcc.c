@@ -47,7 +47,8 @@ static const char *nvcc_joined(struct nvcc *n, const char *a, const char *b)
 
 /* ---- architectures -------------------------------------------------------------------------- */
 
-/* The double is a GPU of compute capability 9.0. It runs the newest code up to this. */
+/* The double is a GPU of compute capability 9.0. It runs the newest code up to this. Code for newer
+ * GPUs only is left out, as a GPU ignores it. */
 enum { NVCC_ARCH_MOST = 90 };
 
 static void nvcc_arch_one(struct nvcc *n, const char *text)
@@ -55,12 +56,14 @@ static void nvcc_arch_one(struct nvcc *n, const char *text)
 	const char *digits = text + strcspn(text, "0123456789");
 	int number = atoi(digits);
 
-	n->archs_seen = true;
+	bool newer = number > NVCC_ARCH_MOST;
+
 	if ((strncmp(text, "sm_", 3) && strncmp(text, "compute_", 8)) || !number)
 		return;
-	if (number > NVCC_ARCH_MOST || number < n->arch)
+	if (n->arch && (newer || (number < n->arch && !n->c.newer)))
 		return;
 	n->arch = number;
+	n->c.newer = newer;
 	snprintf(n->c.arch, sizeof n->c.arch, "sm_%.8s", digits);
 }
 
@@ -76,16 +79,6 @@ static bool nvcc_arch(struct nvcc *n, const char *value)
 	snprintf(text, sizeof text, "%.*s", (int)strcspn(at, ","), at);
 	nvcc_arch_one(n, text);
 	return true;
-}
-
-static bool nvcc_arch_check(const struct nvcc *n)
-{
-	if (!n->archs_seen || n->arch)
-		return true;
-	fprintf(stderr,
-		"doppel nvcc: no architecture that the double runs; expected one up to sm_%d\n",
-		NVCC_ARCH_MOST);
-	return false;
 }
 
 /* ---- options that do something -------------------------------------------------------------- */
@@ -311,7 +304,7 @@ static bool nvcc_parse(struct nvcc *n, int argc, char **argv)
 			nvcc_file(n, argv[i]);
 		i += used - 1;
 	}
-	return nvcc_arch_check(n);
+	return true;
 }
 
 static void nvcc_help(void)

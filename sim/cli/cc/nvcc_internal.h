@@ -9,8 +9,7 @@ struct nvcc {
 	struct cc c;
 	struct cc_words made; /* words that are freed at the end */
 	int arch;             /* number of the architecture; 0: none yet */
-	bool archs_seen;
-	bool language; /* -x was given: files are of this kind */
+	bool language;        /* -x was given: files are of this kind */
 	enum cc_kind kind;
 };
 

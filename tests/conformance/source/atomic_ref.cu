@@ -59,8 +59,8 @@ int main()
 	i32.down();
 	u64.down();
 	f32.down();
-	const int words[] = {63 * 64 / 2 - 64,        0x7fffffff, 31, -32,
-			     (int)(0x80000000u + 63), 101000};
+	const int words[] = {
+		63 * 64 / 2 - 64, 0x7fffffff, 31, -32, (int)(0x80000000u + 63), 101000};
 	check("fetch_add or max min, fns", i32, [&](int i) { return words[i]; });
 	check("fetch_xor", u64, [](int) { return ~0ull; });
 	check("store exchange load", f32, [](int i) { return i == 1 ? 2.5f : 7.5f; });

@@ -77,6 +77,19 @@ for text in 'doppel cc FILE.cu' 'line 4: found' 'opcode mma.nonsense.u32 is not 
 	grep -qF "$text" wrong.err || fail "no error has '$text': $(cat wrong.err)"
 done
 
+# an instruction that is not implemented ends the kernel that reaches it, with its name
+cat >reaches.cu <<'CU'
+#include <stdio.h>
+__global__ void reaches(int *p) { asm volatile("multimem.red.relaxed.sys.global.add.u32 [%0], 1;" ::"l"(p)); }
+int main()
+{
+	reaches<<<1, 1>>>(0);
+	printf("%d\n", (int)cudaDeviceSynchronize());
+}
+CU
+"$doppel" cc reaches.cu -o reaches && { "$doppel" exec ./reaches >reaches.out 2>reaches.err || true; }
+grep -qx 719 reaches.out && grep -q 'multimem.red.relaxed.sys.global.add.u32 is not implemented' reaches.err || fail "multimem: $(cat reaches.out reaches.err)"
+
 # what doppel cc refuses
 refuses() {
 	local text=$1

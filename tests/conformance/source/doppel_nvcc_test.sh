@@ -25,38 +25,57 @@ release := $(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p')
 all: program
 %.o: linked/%.cu
 	$(NVCC) $(FLAGS) -DRELEASE=$(release) -dc $< -o $@ -MMD -MF $*.d -MT $@
+host.o: linked/host.cc
+	$(CXX) -c $< -o $@ -I$(INCLUDE)
 glue.o: main.o part.o
 	$(NVCC) $(FLAGS) -dlink $^ -o $@
-program: main.o part.o glue.o
+program: main.o part.o host.o glue.o
 	$(CXX) $^ -o $@ -L$(LIB) -lcudart -Wl,-rpath,$(LIB)
 MAKE
-make -s NVCC="$nvcc" LIB="$build_dir" >make.out 2>&1 || fail "make: $(cat make.out)"
+make -s NVCC="$nvcc" LIB="$build_dir" INCLUDE="$source_dir/backends/fakecuda/include" >make.out 2>&1 || fail "make: $(cat make.out)"
 runs() { "$doppel" exec --leaks error "$1" >run.out 2>&1 && [ "$(grep -c ' ok$' run.out)" = 2 ] || fail "$1: $(cat run.out)"; }
 runs ./program
 grep -q 'linked/linked.h' main.d && grep -q '^main.o:' main.d || fail "dependencies: $(cat main.d)"
 
 # compile and link in one step; an archive; a library with its own device link
-"$nvcc" -rdc=true linked/main.cu linked/part.cu -o together || fail "one step"
+"$nvcc" -rdc=true linked/main.cu linked/part.cu linked/host.cc -o together || fail "one step"
 runs ./together
 ar cr libpart.a part.o
-"$nvcc" -rdc=true main.o libpart.a -o archive || fail "an archive"
+"$nvcc" -rdc=true main.o libpart.a host.o -o archive || fail "an archive"
 runs ./archive
-"$nvcc" -shared -Xcompiler -fPIC -rdc=true linked/part.cu linked/main.cu -o libboth.so || fail "a shared library"
-"$doppel" cc -fgpu-rdc linked/main.cu linked/part.cu -o by_cc || fail "doppel cc -fgpu-rdc"
+"$nvcc" -shared -Xcompiler -fPIC -rdc=true linked/part.cu linked/main.cu linked/host.cc -o libboth.so || fail "a shared library"
+"$doppel" cc -fgpu-rdc linked/main.cu linked/part.cu host.o -o by_cc || fail "doppel cc -fgpu-rdc"
 runs ./by_cc
 
 # without the device link the host's linker fails; a missing definition is an error with its name
-g++ main.o part.o -o unlinked -L"$build_dir" -lcudart >unlinked.out 2>&1 && fail "no device link"
+g++ main.o part.o host.o -o unlinked -L"$build_dir" -lcudart >unlinked.out 2>&1 && fail "no device link"
 grep -q __cudaRegisterLinkedBinary unlinked.out || fail "the linker's error: $(head -5 unlinked.out)"
 sed 's/^__device__ int add_seven/__device__ int add_eight/' linked/part.cu >linked/lacks.cu
-"$nvcc" -rdc=true linked/main.cu linked/lacks.cu -o lacks || fail "lacks.cu does not link"
+"$nvcc" -rdc=true linked/main.cu linked/lacks.cu host.o -o lacks || fail "lacks.cu does not link"
 "$doppel" exec ./lacks >lacks.out 2>&1 && fail "a missing function is accepted"
 grep -q '_Z9add_seveni' lacks.out || fail "a missing function: $(cat lacks.out)"
 echo '__device__ int twice(int x) { return x; }' >>linked/lacks.cu
 sed -i 's/add_eight/add_seven/' linked/lacks.cu
-"$nvcc" -rdc=true linked/main.cu linked/lacks.cu -o double || fail "double does not link"
+"$nvcc" -rdc=true linked/main.cu linked/lacks.cu host.o -o double || fail "double does not link"
 "$doppel" exec ./double >double.out 2>&1 && fail "two definitions are accepted"
 grep -q '_Z5twicei is defined in two objects' double.out || fail "two definitions: $(cat double.out)"
+
+# code for newer GPUs only: its kernels have no code here
+"$nvcc" -rdc=true -gencode=arch=compute_100f,code=sm_100f linked/part.cu -c -o part.o || fail "sm_100f"
+"$nvcc" -rdc=true -Xcompiler -O1 main.o part.o host.o -o newer || fail "newer does not link"
+"$doppel" exec ./newer >newer.out 2>&1 && fail "code for sm_100f runs"
+grep -q 'factor_of_all: cudaErrorInvalidSymbol' newer.out || fail "code for sm_100f: $(cat newer.out)"
+cat >alone.cu <<'CU'
+#include <stdio.h>
+__global__ void alone() {}
+int main()
+{
+	cudaFuncAttributes a;
+	printf("%s\n", cudaGetErrorName(cudaFuncGetAttributes(&a, alone)));
+}
+CU
+"$nvcc" -arch=sm_100 alone.cu -o alone && "$doppel" exec ./alone >alone.out 2>/dev/null || true
+grep -qx cudaErrorNoKernelImageForDevice alone.out || fail "a kernel without code: $(cat alone.out)"
 
 # other steps
 "$nvcc" --ptx -arch=sm_80 linked/part.cu -rdc=true -o part.ptx && grep -q 'target sm_80' part.ptx || fail "-ptx"
@@ -75,7 +94,6 @@ refuses() {
 refuses 'unknown option --fast-as-light' --fast-as-light x.cu
 refuses 'unknown option -cubin' -cubin x.cu
 refuses 'expected a word after it' -c x.cu -o
-refuses 'expected one up to sm_90' -gencode=arch=compute_100,code=sm_100 -c x.cu
 refuses 'expected true or false' -rdc=maybe x.cu
 refuses 'expected objects' -dlink linked/part.cu
 refuses 'no file' -c

@@ -42,7 +42,9 @@ __global__ void part_kernel(int *out)
 
 void part_run(int *out)
 {
-	part_kernel<<<1, 1>>>(out);
+	void *args[] = {&out};
+
+	NEED(cudaLaunchKernel(host_kernels[0], 1, 1, args, 0, 0));
 }
 
 int part_factor()
