@@ -191,10 +191,20 @@ struct channels_scratch {
 	struct topo_rings rings;
 	struct topo_trees trees;
 	struct topo_digest digest;
-	struct topo_rank_info *all; /* [nranks] */
-	struct channels_word *word; /* [nranks] */
-	int32_t *order, *parent;    /* of the distinct rings and trees; one allocation */
+	struct topo_rank_info *all;  /* [nranks] */
+	int32_t *order, *parent;     /* of the distinct rings and trees; one allocation */
+	struct channels_word word[]; /* [nranks] */
 };
+
+/* Frees the topology of all ranks, which each rank has. A rank must not hold it while it waits for
+ * others: with thousands of ranks in one real process it is half of the memory. */
+static void channels_joined_free(struct channels_scratch *s)
+{
+	os_free(s->all);
+	os_free(s->order);
+	s->all = NULL;
+	s->order = s->parent = NULL;
+}
 
 /* Ends all ranks together after an error that all derive from the same data. A rank that left
  * earlier would break the ring of slower ranks, and they would report that instead. */
@@ -239,6 +249,7 @@ static ncclResult_t channels_compare(struct ncclComm *comm, struct channels_scra
 	mine->hash = topo_digest_hash(&s->digest);
 	mine->relays = proxy_relays_wanted(comm);
 	mine->ends = transport_ends_sum(comm);
+	channels_joined_free(s);
 	rc = bootstrap_all_gather(comm->bootstrap, s->word, sizeof *s->word);
 	if (rc)
 		return rc;
@@ -264,9 +275,11 @@ static ncclResult_t channels_join(struct ncclComm *comm, struct channels_scratch
 	return rc == ncclInternalError ? comm_settings_blame(comm) : rc;
 }
 
-static ncclResult_t channels_relays(struct ncclComm *comm, const struct channels_scratch *s)
+/* Moves the bits of all ranks to the start of the words' memory. The place of a rank's bits lies
+ * before all words that are still to be read. */
+static ncclResult_t channels_relays(struct ncclComm *comm, struct channels_scratch *s)
 {
-	uint64_t *wanted = (uint64_t *)s->all; /* no longer needed */
+	uint64_t *wanted = (uint64_t *)s->word;
 
 	for (int32_t r = 0; r < comm->nranks; r++)
 		wanted[r] = s->word[r].relays;
@@ -387,22 +400,22 @@ ncclResult_t comm_channels_make(struct ncclComm *comm)
 
 	if (rc)
 		return rc;
-	size_t gathered = (size_t)comm->nranks * sizeof(struct topo_rank_info);
-	size_t words = (size_t)comm->nranks * sizeof(struct channels_word);
+	size_t n = (size_t)comm->nranks;
 	struct channels_scratch *scratch =
-		os_alloc(sizeof *scratch + gathered + words, "ring and tree agreement");
-	if (!scratch) {
+		os_alloc(sizeof *scratch + n * sizeof scratch->word[0], "ring and tree agreement");
+	if (scratch)
+		scratch->all = os_alloc(n * sizeof *scratch->all, "topology of all ranks");
+	if (!scratch || !scratch->all) {
+		os_free(scratch);
 		WARN("rank %d: no memory for the channels of %d ranks", comm->rank, comm->nranks);
 		return ncclSystemError;
 	}
-	scratch->all = (void *)(scratch + 1);
-	scratch->word = (void *)((char *)scratch->all + gathered);
 	rc = channels_gather_all(comm, scratch->all);
 	if (!rc)
 		rc = channels_room(comm, scratch);
 	if (!rc)
 		rc = channels_agree(comm, scratch);
-	os_free(scratch->order);
+	channels_joined_free(scratch);
 	os_free(scratch);
 	return rc;
 }

@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -55,6 +56,9 @@ static struct {
 	struct dmabuf_range *range;
 	uint64_t count, room;
 	int file[DMABUF_FILES]; /* descriptor + 1; 0: not created yet */
+	/* [fds]: the last export with this descriptor; NULL: no export, or it was closed. */
+	struct fc_dmabuf **by_fd;
+	int fds;
 } dmabuf;
 
 static bool dmabuf_range_add(const struct dmabuf_range *range, uint64_t *number)
@@ -78,14 +82,18 @@ void fc_dmabufs_end(void)
 	free(dmabuf.range);
 	dmabuf.range = NULL;
 	dmabuf.count = dmabuf.room = 0;
+	free(dmabuf.by_fd);
+	dmabuf.by_fd = NULL;
+	dmabuf.fds = 0;
 }
 
 /* ---- open descriptors ----------------------------------------------------------------------- */
 
 /* A descriptor exported to the program, which closes it without notice. The entry is valid
- * while the file's size encodes its number. */
+ * while the file's size encodes its number. An export with the same descriptor replaces it. */
 struct fc_dmabuf {
-	struct fc_dmabuf *next;
+	struct fc_dmabuf *next, **link; /* of the process' list; link: points to this entry */
+	struct fc_proc *proc;
 	int fd;
 	uint64_t number;
 	char who[FC_WHO_BYTES];
@@ -98,33 +106,70 @@ static bool dmabuf_is_open(const struct fc_dmabuf *d)
 	return fstat(d->fd, &s) == 0 && (uint64_t)s.st_size == dmabuf_size(d->number);
 }
 
-/* Frees the entries whose descriptors were closed. */
-static void dmabuf_prune(struct fc_proc *proc)
+static struct fc_dmabuf *dmabuf_find(int fd)
 {
-	struct fc_dmabuf **at = &proc->dmabufs;
+	return fd >= 0 && fd < dmabuf.fds ? dmabuf.by_fd[fd] : NULL;
+}
 
-	while (*at) {
-		struct fc_dmabuf *d = *at;
+static void dmabuf_link(struct fc_proc *proc, struct fc_dmabuf *d)
+{
+	d->proc = proc;
+	d->next = proc->dmabufs;
+	d->link = &proc->dmabufs;
+	if (d->next)
+		d->next->link = &d->next;
+	proc->dmabufs = d;
+}
 
-		if (dmabuf_is_open(d)) {
-			at = &d->next;
-			continue;
-		}
-		*at = d->next;
-		free(d);
-	}
+static void dmabuf_unlink(struct fc_dmabuf *d)
+{
+	*d->link = d->next;
+	if (d->next)
+		d->next->link = d->link;
+}
+
+static void dmabuf_drop(struct fc_dmabuf *d)
+{
+	ASSERT(dmabuf.by_fd[d->fd] == d);
+	dmabuf.by_fd[d->fd] = NULL;
+	dmabuf_unlink(d);
+	free(d);
+}
+
+/* Makes room for a descriptor in the table. */
+static bool dmabuf_fds_grow(int fd)
+{
+	int fds = MAX_OF(dmabuf.fds, 64);
+
+	while (fds <= fd)
+		fds *= 2;
+	struct fc_dmabuf **more = realloc(dmabuf.by_fd, (size_t)fds * sizeof *more);
+
+	if (!more)
+		return false;
+	memset(more + dmabuf.fds, 0, (size_t)(fds - dmabuf.fds) * sizeof *more);
+	dmabuf.by_fd = more;
+	dmabuf.fds = fds;
+	return true;
 }
 
 static bool dmabuf_note(struct fc_proc *proc, int fd, uint64_t number)
 {
-	struct fc_dmabuf *d = malloc(sizeof *d);
+	if (fd >= dmabuf.fds && !dmabuf_fds_grow(fd))
+		return false;
+	struct fc_dmabuf *d = dmabuf.by_fd[fd];
 
+	if (d)
+		dmabuf_unlink(d);
+	else
+		d = malloc(sizeof *d);
 	if (!d)
 		return false;
-	dmabuf_prune(proc);
-	*d = (struct fc_dmabuf){.next = proc->dmabufs, .fd = fd, .number = number};
+	d->fd = fd;
+	d->number = number;
 	fc_who(d->who);
-	proc->dmabufs = d;
+	dmabuf_link(proc, d);
+	dmabuf.by_fd[fd] = d;
 	return true;
 }
 
@@ -132,14 +177,13 @@ bool fc_dmabuf_close_newest(struct fc_proc *proc, char *who, size_t bytes)
 {
 	struct fc_dmabuf *d;
 
-	dmabuf_prune(proc);
-	d = proc->dmabufs;
+	while ((d = proc->dmabufs) && !dmabuf_is_open(d))
+		dmabuf_drop(d);
 	if (!d)
 		return false;
 	snprintf(who, bytes, "%s", d->who);
-	proc->dmabufs = d->next;
 	close(d->fd);
-	free(d);
+	dmabuf_drop(d);
 	return true;
 }
 
@@ -268,20 +312,12 @@ CUresult fc_dmabuf_export(struct fc_proc *proc, struct fc_device *dev, struct fc
 	return rc;
 }
 
-/* Returns the process, other than `proc`, that holds this descriptor; NULL if `proc` holds it. */
+/* Returns the process, other than `proc`, that holds this descriptor; NULL if no other holds it. */
 static const struct fc_proc *dmabuf_stranger(const struct fc_proc *proc, int fd)
 {
-	const struct fc_proc *other = NULL;
+	const struct fc_dmabuf *d = dmabuf_find(fd);
 
-	for (const struct fc_proc *p = fc.procs; p; p = p->next)
-		for (const struct fc_dmabuf *d = p->dmabufs; d; d = d->next) {
-			if (d->fd != fd || !dmabuf_is_open(d))
-				continue;
-			if (p == proc)
-				return NULL;
-			other = p;
-		}
-	return other;
+	return d && d->proc != proc && dmabuf_is_open(d) ? d->proc : NULL;
 }
 
 CUresult fc_dmabuf_import(struct fc_proc *proc, int fd, struct fc_device **dev, struct fc_alloc **a)

@@ -262,8 +262,9 @@ static struct world_config lab_world(const struct lab_config *c, const struct la
 }
 
 /* Memory that the process keeps from world to world, and the smallest block that it takes from the
- * kernel by itself: what one world gives back the next one takes. */
-enum { LAB_KEPT_BYTES = 256 << 20, LAB_APART_BYTES = 4 << 20 };
+ * kernel by itself: what one world gives back the next one takes. With
+ * 4,096 ranks, the ranks of a communicator together have tables of 4 GiB while they gather them. */
+enum { LAB_KEPT_BYTES = 256 << 20, LAB_APART_BYTES = 1 << 20 };
 
 static int lab_run_world(struct lab_run *run, struct lab_result *result)
 {

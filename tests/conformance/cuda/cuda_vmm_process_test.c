@@ -59,6 +59,61 @@ CH_TEST(a_descriptor_gives_another_process_the_memory)
 	DRV(cuMemRelease(s.handle));
 }
 
+static void exports_and_imports(void *arg)
+{
+	struct share *s = arg;
+	CUmemGenericAllocationHandle h = 0;
+
+	s->handle = create(1, PAGE);
+	DRV(cuMemExportToShareableHandle(&s->fd, s->handle,
+					 CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	DRV(cuMemImportFromShareableHandle(&h, (void *)(intptr_t)s->fd,
+					   CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+	DRV(cuMemRelease(h));
+}
+
+static void closes_and_drops(void *arg)
+{
+	struct share *s = arg;
+
+	ck_assert_int_eq(close(s->fd), 0);
+	DRV(cuMemRelease(s->handle));
+}
+
+static int export_fd(CUmemGenericAllocationHandle h)
+{
+	int fd = -1;
+
+	DRV(cuMemExportToShareableHandle(&fd, h, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+	return fd;
+}
+
+/* An export takes the two lowest free descriptors: one for the double's file, and one for the
+ * program. The other process gets one that this process had. */
+CH_TEST(a_descriptor_belongs_to_the_process_that_got_it_last)
+{
+	CUmemGenericAllocationHandle mine = create(0, PAGE), h = 0;
+	struct os_proc *other = ch_proc(0, "exporter");
+	struct share its = {0};
+	bool had = false;
+	int fd[8];
+
+	for (int i = 0; i < 8; i++)
+		fd[i] = export_fd(mine);
+	for (int i = 0; i < 8; i++)
+		ck_assert_int_eq(close(fd[i]), 0);
+	ch_in(other, exports_and_imports, &its);
+	for (int i = 0; i < 8; i++)
+		had |= fd[i] == its.fd;
+	ck_assert(had);
+	DRV_SAYS(cuMemImportFromShareableHandle(&h, (void *)(intptr_t)its.fd,
+						CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+		 CUDA_ERROR_INVALID_VALUE, "belongs to process exporter");
+	ch_in(other, closes_and_drops, &its);
+	world_proc_exit(other);
+	DRV(cuMemRelease(mine));
+}
+
 static void imports(void *arg)
 {
 	struct share *s = arg;
@@ -159,6 +214,7 @@ int main(void)
 	TCase *t = tcase_create("vmm process");
 
 	CH_ADD(t, a_descriptor_gives_another_process_the_memory);
+	CH_ADD(t, a_descriptor_belongs_to_the_process_that_got_it_last);
 	CH_ADD(t, memory_lives_until_the_last_process_drops_it);
 	CH_ADD(t, an_open_descriptor_keeps_the_memory);
 	CH_ADD(t, memory_is_free_when_its_last_descriptor_is_closed);
