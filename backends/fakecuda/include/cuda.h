@@ -347,6 +347,10 @@ typedef enum CUmemRangeHandleType_enum {
 	CU_MEM_RANGE_HANDLE_TYPE_MAX = 0x7fffffff,
 } CUmemRangeHandleType;
 
+typedef enum CUmemRangeFlags_enum {
+	CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE = 0x1,
+} CUmemRangeFlags;
+
 typedef enum CUmulticastGranularity_flags_enum {
 	CU_MULTICAST_GRANULARITY_MINIMUM = 0,
 	CU_MULTICAST_GRANULARITY_RECOMMENDED = 1,

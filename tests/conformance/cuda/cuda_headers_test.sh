@@ -93,3 +93,16 @@ count=$(grep -c ';' "$dir/prototypes.c")
 gcc -std=gnu17 -Wno-deprecated-declarations -Werror -I"$real" -fsyntax-only "$dir/prototypes.c" ||
 	fail "a prototype differs from the Toolkit's"
 echo "ok: $count prototypes agree"
+
+# The driver's pointer types: each has the name, the version and the type that the Toolkit's has.
+{
+	echo '#include <cudaTypedefs.h>'
+	sed -n 's/^FAKECUDA_PFN(\([A-Za-z0-9_]*\), \([0-9]*\), \([A-Za-z0-9_]*\)).*/SAME(PFN_\1_v\2, \3)/p' \
+		"$ours/cudaTypedefs.h"
+} > "$dir/pointers.c"
+count=$(grep -c SAME "$dir/pointers.c")
+[ "$count" -gt 150 ] || fail "only $count pointer types were compared: the extraction is broken"
+gcc -std=gnu17 -Wno-deprecated-declarations -D__CUDA_API_VERSION_INTERNAL -I"$real" -fsyntax-only \
+	'-DSAME(pfn, name)=_Static_assert(__builtin_types_compatible_p(pfn, __typeof__(&name)), #name);' "$dir/pointers.c" ||
+	fail "a pointer type differs from the Toolkit's"
+echo "ok: $count pointer types agree"
