@@ -56,7 +56,7 @@ START_TEST(an_unknown_or_absent_function_is_not_found)
 	finds("cudaMalloc", 13000, 0, NULL, UNKNOWN);              /* not of the driver */
 	finds("nvmlInit_v2", 13000, 0, NULL, UNKNOWN);
 	finds("cuMulticastCreate", 13000, 0, NULL, UNKNOWN); /* ABSENT */
-	finds("cuMemAllocAsync", 13000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, NULL,
+	finds("cuMemcpy3DAsync", 13000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, NULL,
 	      UNKNOWN);
 	finds("cuGetExportTable", 13000, 0, NULL, UNKNOWN);
 }
@@ -68,6 +68,8 @@ START_TEST(flags_choose_the_variant)
 	finds("cuMemcpyAsync", 13000, CU_GET_PROC_ADDRESS_LEGACY_STREAM, "cuMemcpyAsync", FOUND);
 	finds("cuMemcpyAsync", 13000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,
 	      "cuMemcpyAsync_ptsz", FOUND);
+	finds("cuMemAllocAsync", 13000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,
+	      "cuMemAllocAsync_ptsz", FOUND);
 	finds("cuMemcpyHtoD", 13000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,
 	      "cuMemcpyHtoD_v2_ptds", FOUND);
 	finds("cuInit", 13000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, "cuInit", FOUND);
