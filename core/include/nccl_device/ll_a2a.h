@@ -186,12 +186,15 @@ template <typename Coop> struct ncclLLA2ASession {
 		return all;
 	}
 
-	/* Epochs begin anew: this bank must not have a line of an epoch that comes again. */
+	/* Epochs begin anew: this bank must not have a line of an epoch that comes again. The zeros
+	 * are performed before this rank's next lines. A peer that has these lines may send into
+	 * the bank, and zeros that arrive later would erase its line. */
 	NCCL_DEVICE_INLINE void clear()
 	{
 		coop.sync();
 		for (uint32_t i = coop.thread_rank(); i < handle.nSlots; i += coop.size())
 			*line(team.rank, static_cast<int>(i)) = ulonglong2{0, 0};
+		__threadfence_system();
 	}
 };
 
