@@ -102,7 +102,7 @@ echo "ok: $count prototypes agree"
 } > "$dir/pointers.c"
 count=$(grep -c SAME "$dir/pointers.c")
 [ "$count" -gt 150 ] || fail "only $count pointer types were compared: the extraction is broken"
-gcc -std=gnu17 -Wno-deprecated-declarations -D__CUDA_API_VERSION_INTERNAL -I"$real" -fsyntax-only \
-	'-DSAME(pfn, name)=_Static_assert(__builtin_types_compatible_p(pfn, __typeof__(&name)), #name);' "$dir/pointers.c" ||
+same='SAME(pfn, name)=_Static_assert(__builtin_types_compatible_p(pfn, __typeof__(&name)), #name);'
+gcc -std=gnu17 -D__CUDA_API_VERSION_INTERNAL "-D$same" -I"$real" -fsyntax-only "$dir/pointers.c" ||
 	fail "a pointer type differs from the Toolkit's"
 echo "ok: $count pointer types agree"
