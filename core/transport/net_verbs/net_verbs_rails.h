@@ -146,6 +146,8 @@ struct net_verbs_rails {
 	uint64_t out_head, out_tail;
 	size_t out_moved;
 	uint64_t read_at_ns; /* when to look for messages next, while some are expected */
+	/* Receiving end: parts of messages before this one may come over any rail in use. */
+	uint64_t any_rail_before;
 };
 
 /* ---- net_verbs_rails.c: states

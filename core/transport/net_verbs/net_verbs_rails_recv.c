@@ -277,8 +277,9 @@ static uint32_t net_verbs_rails_bring(const struct net_verbs_conn *c)
 }
 
 /* A part comes over the rail that both ends compute from the rails in use. If they do not agree
- * about these yet, or the part is written again, it may come over another one. The wait for one
- * rail then has a deadline, unless only one can bring it. */
+ * about these yet, or the message is older than their agreement, or the part is written again, it
+ * may come over another one. The wait for one rail then has a deadline, unless only one can bring
+ * it. */
 void net_verbs_got_wait(const struct net_verbs_conn *c, const struct net_request *r, struct wait *w)
 {
 	const struct net_verbs_got *g = &c->rails->got[r->slot];
@@ -291,6 +292,7 @@ void net_verbs_got_wait(const struct net_verbs_conn *c, const struct net_request
 						: rail[n ? k % n : 0]);
 	net_verbs_wait_cq(c, leg, c->leg[leg].seq, "data from the peer", w);
 	if (net_verbs_rails_bring(c) > 1 &&
-	    (n < c->width || (g->parts && g->parts != net_verbs_parts(c))))
+	    (n < c->width || g->message < c->rails->any_rail_before ||
+	     (g->parts && g->parts != net_verbs_parts(c))))
 		w->deadline_ns = os_now_ns() + NET_VERBS_ANY_RAIL_NS;
 }

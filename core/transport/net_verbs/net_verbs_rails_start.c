@@ -111,6 +111,7 @@ static void net_verbs_rail_used(struct net_verbs_conn *c, uint32_t rail)
 
 	r->state = NET_VERBS_RAIL_IN_USE;
 	r->due_ns = 0;
+	c->rails->any_rail_before = c->recvs;
 	net_verbs_rail_name(c, rail, name, sizeof name);
 	INFO(LOG_NET, "NET/IB: rank %d %s rank %d channel %d: %s is used again", c->who.rank,
 	     c->is_send ? "->" : "<-", c->who.peer, c->who.channel, name);
