@@ -9,7 +9,7 @@
  * compute capability 9.0 writes may stay in the PCIe path until the same HCA *reads* memory of that
  * GPU (the "GPU flush"). The provider models this. Pending writes become visible, in order, at the
  * HCA's next peermem read of the GPU, or at the launch of a kernel or copy there; not before,
- * unless a read of the HCA has failed (read_failed).
+ * unless a read of the HCA has failed, or the HCA has (landed).
  *
  * Functions return 0 or a positive errno. Addresses are those of the program.
  */
@@ -49,10 +49,11 @@ struct peermem_ops {
 	/* A send that read the range is complete: the HCA will not read the range again for it.
 	 * NULL: the provider does not care. */
 	void (*sent)(const struct peermem_region *r, uint64_t address, uint64_t bytes);
-	/* A read of the HCA failed, after retries that take milliseconds. Writes take microseconds
-	 * in a real machine, so all of the HCA's are visible. Later ones do not wait, until its
-	 * next read of the GPU. NULL: the provider has no pending writes. */
-	void (*read_failed)(uint32_t hca);
+	/* A read of the HCA failed, after retries that take milliseconds, or the HCA itself has
+	 * failed. Writes take microseconds in a real machine, so all of the HCA's are visible. Later
+	 * ones do not wait, until its next read of the GPU. NULL: the provider has no pending
+	 * writes. */
+	void (*landed)(uint32_t hca);
 	/* Reads one aligned word as a whole, for an atomic operation whose other half is a write.
 	 * Flushes as any read does. */
 	int (*load)(const struct peermem_region *r, uint32_t hca, uint64_t address,

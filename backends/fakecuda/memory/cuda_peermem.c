@@ -275,7 +275,7 @@ static int peermem_flush(const struct peermem_region *r, uint32_t hca, uint64_t 
 	return dev ? 0 : EFAULT;
 }
 
-static void peermem_read_failed(uint32_t hca)
+static void peermem_landed(uint32_t hca)
 {
 	fc_lock();
 	for (uint32_t i = 0; fc.ready && i < fc.device_count; i++)
@@ -329,7 +329,7 @@ static const struct peermem_ops peermem_fakecuda = {
 	.write = peermem_write,
 	.read = peermem_read,
 	.sent = peermem_sent,
-	.read_failed = peermem_read_failed,
+	.landed = peermem_landed,
 	.load = peermem_load_word,
 };
 

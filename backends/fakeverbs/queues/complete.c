@@ -246,8 +246,8 @@ static void hca_send_failed(const struct hca_qp *qp, const struct hca_wqe *e,
 	const struct peermem_ops *gpu = peermem();
 
 	hca_send_count_failed(qp, status);
-	if (e->opcode == IBV_WR_RDMA_READ && gpu && gpu->read_failed)
-		gpu->read_failed(qp->port);
+	if (e->opcode == IBV_WR_RDMA_READ && gpu && gpu->landed)
+		gpu->landed(qp->port);
 }
 
 void hca_send_complete(struct hca_qp *qp, enum ibv_wc_status status)

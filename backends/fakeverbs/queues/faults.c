@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "backends/fakeverbs/queues/queues.h"
+#include "backends/peermem.h"
 
 bool hca_fault_visit(const char *site, const void *object, uint32_t port, int64_t step,
 		     struct os_fault *f)
@@ -18,15 +19,19 @@ bool hca_fault_visit(const char *site, const void *object, uint32_t port, int64_
 
 /* ---- a device dies -------------------------------------------------------------------------- */
 
-/* Posts an event to every context and moves every queue pair to ERR. Runs as an engine event,
- * because the task that noticed may hold a lock. */
+/* Posts an event to every context and moves every queue pair to ERR. What the device wrote to GPUs
+ * lands, since no read by the device can follow. Runs as an engine event, because the task that
+ * noticed may hold a lock. */
 static void hca_device_died(void *object, uint64_t port)
 {
+	const struct peermem_ops *gpu = peermem();
 	struct hca_world *w = object;
 	struct hca_context *c;
 	struct hca_qp *qp;
 	uint32_t at = 0;
 
+	if (gpu && gpu->landed)
+		gpu->landed((uint32_t)port);
 	while ((c = hca_slab_next(&w->context, UINT32_MAX, &at))) {
 		hca_lock(&c->item.lock);
 		bool mine = c->port == port;

@@ -391,7 +391,7 @@ static void dma_step(void *object, uint64_t bytes)
 		ck_assert_int_eq(peermem()->write(&dma_region, 0, dma_region.address, data, bytes),
 				 0);
 	else
-		peermem()->read_failed(0);
+		peermem()->landed(0);
 }
 
 /* The beginning of a packet lands early, a flush on another queue pair fails, then the whole packet
