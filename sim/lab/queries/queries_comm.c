@@ -66,6 +66,19 @@ static void queries_hash(struct queries *q, uint64_t hash)
 			      (unsigned long long)hash, (unsigned long long)first);
 }
 
+/* A communicator that has failed since has a team without ranks. */
+static void queries_teams(struct queries *q, const char *call, const ncclCommProperties_t *p)
+{
+	const int ranks = ncclTeamLsa(q->comm).nRanks;
+	ncclResult_t state = ncclSuccess;
+
+	if (!ranks && !ncclCommGetAsyncError(q->comm, &state) && state)
+		(void)queries_result(q, "ncclTeamLsa", state, ncclSuccess);
+	else if (ranks * p->nLsaTeams != q->n)
+		queries_wrong(q, call, "has %d teams of %d ranks, expected %d ranks", p->nLsaTeams,
+			      ranks, q->n);
+}
+
 static void queries_properties_check(struct queries *q, const ncclCommProperties_t *p)
 {
 	static const char call[] = "ncclCommQueryProperties";
@@ -77,9 +90,10 @@ static void queries_properties_check(struct queries *q, const ncclCommProperties
 		return;
 	if (p->multimemSupport || p->hostRmaSupport || p->cftSupport)
 		queries_wrong(q, call, "has what is not built");
-	if (p->deviceApiSupport != (p->devCommRuntimeVersionSize == sizeof(ncclDevComm_t)) ||
-	    (p->deviceApiSupport && ncclTeamLsa(q->comm).nRanks * p->nLsaTeams != q->n))
-		queries_wrong(q, call, "has device communicators, but its teams differ");
+	if (p->deviceApiSupport != (p->devCommRuntimeVersionSize == sizeof(ncclDevComm_t)))
+		queries_wrong(q, call, "names device communicators of another size");
+	if (p->deviceApiSupport)
+		queries_teams(q, call, p);
 	queries_hash(q, p->commHash);
 }
 

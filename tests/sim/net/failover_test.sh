@@ -53,6 +53,11 @@ retries=(--env NCCL_IB_TIMEOUT=10 --env NCCL_IB_RETRY_CNT=7)
 run 0 'verbs.device host=1 port=1 after=collective+11us fatal' all_reduce --gpus 1 -b 146312 -e 146312 --place in \
 	-n 2 -d uint32 -o mulsum --any-numbers --seed 1 --env NCCL_PROTO=LL128 --env NCCL_MAX_NCHANNELS=4 \
 	--env NCCL_IB_ADAPTIVE_ROUTING=0 --budget-events 200000
+# A rail comes back while parts that were written again are on the other one.
+retries=(--env NCCL_IB_TIMEOUT=11 --env NCCL_IB_RETRY_CNT=1)
+run 0 "fabric.path host=1 port=1 after=collective+1us clog for=1520us
+verbs.start host=1 port=0 after=collective+1us error status=RETRY_EXC_ERR" all_reduce --gpus 1 -b 68043 -e 68043 -n 3 \
+	-d uint8 --seed 3 --env NCCL_PROTO=Simple --env NCCL_MAX_NCHANNELS=1 "${recover[@]}"
 retries=("${short[@]}")
 
 # the lines at both ends
