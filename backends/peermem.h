@@ -49,10 +49,9 @@ struct peermem_ops {
 	/* A send that read the range is complete: the HCA will not read the range again for it.
 	 * NULL: the provider does not care. */
 	void (*sent)(const struct peermem_region *r, uint64_t address, uint64_t bytes);
-	/* A read of the HCA failed, after retries that take milliseconds, or the HCA itself has
-	 * failed. Writes take microseconds in a real machine, so all of the HCA's are visible. Later
-	 * ones do not wait, until its next read of the GPU. NULL: the provider has no pending
-	 * writes. */
+	/* A read of the HCA failed, after retries that take milliseconds, or the HCA itself failed.
+	 * Writes take microseconds in a real machine, so all of the HCA's are visible. Later ones
+	 * do not wait, until its next read of the GPU. NULL: the provider has no pending writes. */
 	void (*landed)(uint32_t hca);
 	/* Reads one aligned word as a whole, for an atomic operation whose other half is a write.
 	 * Flushes as any read does. */

@@ -19,8 +19,8 @@ bool hca_fault_visit(const char *site, const void *object, uint32_t port, int64_
 
 /* ---- a device dies -------------------------------------------------------------------------- */
 
-/* Posts an event to every context and moves every queue pair to ERR. What the device wrote to GPUs
- * lands, since no read by the device can follow. Runs as an engine event, because the task that
+/* Posts an event to every context and moves every queue pair to ERR. Its writes to GPUs land, since
+ * no read by the device can follow. Runs as an engine event, because the task that
  * noticed may hold a lock. */
 static void hca_device_died(void *object, uint64_t port)
 {
