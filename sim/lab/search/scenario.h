@@ -29,7 +29,7 @@
 
 enum {
 	SCENARIO_VERSION = 1,
-	SCENARIO_SWARM_VERSION = 66, /* changes whenever a seed comes to mean another run */
+	SCENARIO_SWARM_VERSION = 67, /* changes whenever a seed comes to mean another run */
 	SCENARIO_MAX_ENV = 64,
 	SCENARIO_ENV_BYTES = 256,
 	SCENARIO_PATH_BYTES = 1024,
@@ -115,12 +115,9 @@ void scenario_take_plugins(struct scenario *s, uint32_t plugins);
 /* Lets one call of a function of these (an index of lab_plugin_fails) fail, if that fits; 0: none.
  * Leaves out what the program does beside its series. */
 void scenario_take_plugin_failure(struct scenario *s, uint32_t function);
-/* Number of side worlds of a seed: two seeds in three have one. They are scenario_swarm of other
- * seeds, with SCENARIO_FAULTS_CALL. Side 0 is the seed's own world. */
-static inline uint32_t scenario_sides(uint64_t seed)
-{
-	return seed % 3 != 0;
-}
+/* The side worlds of a seed are scenario_swarm of other seeds, with SCENARIO_FAULTS_CALL. Side 0 is
+ * the seed's own world. */
+#define SCENARIO_SIDES 2
 uint64_t scenario_side_seed(uint64_t seed, uint32_t side);
 
 /* ---- builds --------------------------------------------------------------------------------- */

@@ -31,7 +31,7 @@ bool swarm_has_rails(uint64_t seed, enum scenario_faults faults)
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.rails");
-	return sim_rng_below(&rng, 20) == 0 && faults != SCENARIO_FAULTS_CALL;
+	return sim_rng_below(&rng, faults == SCENARIO_FAULTS_CALL ? 12 : 20) == 0;
 }
 
 static void rails_world(struct scenario *s, struct sim_rng *rng)

@@ -194,12 +194,11 @@ void swarm_worlds(struct scenario *s, uint64_t seed)
 /* ---- side worlds ----------------------------------------------------------------------------- */
 
 /*
- * A side world is a small one, which two seeds in three have beside their own. In four of ten one
- * call of a rank fails: at one of some hundred callers, on any kind of communicator, so that one
- * such fault in a seed reaches few of them. Others have settings that contradict each other, one
- * task that calls groups for several ranks, communicators that are made from others, or some that
- * end in odd ways. A side
- * world costs a fifth of a seed's own.
+ * A side world is a small one. Each seed has two beside its own. In four of ten one call of a rank
+ * fails: at one of some hundred callers, on any kind of communicator, so that one such fault in a
+ * seed reaches few of them. Others have settings that contradict each other, one task that calls
+ * groups for several ranks, communicators that are made from others, or some that end in odd ways.
+ * One in twelve has rails that fail instead. A side world costs half of a seed's own.
  */
 
 uint64_t scenario_side_seed(uint64_t seed, uint32_t side)
