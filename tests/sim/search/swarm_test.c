@@ -372,11 +372,11 @@ START_TEST(a_swarm_seed_draws_its_root_from_its_world)
 }
 END_TEST
 
-/* Two seeds in three have a small world beside their own, and all kinds of these come up. */
+/* All kinds of side worlds come up. All are small, but for those with rails that fail. */
 START_TEST(a_side_world_is_small_and_mostly_has_one_call_that_fails)
 {
 	uint32_t calls = 0, rare = 0, refused = 0, groups = 0, families = 0, lives = 0, ranks;
-	uint32_t scenes = 0, timed = 0, stalls = 0;
+	uint32_t scenes = 0, timed = 0, stalls = 0, rails = 0;
 
 	for (uint64_t seed = 0; seed < SWARM_SEEDS; seed++) {
 		uint64_t of = scenario_side_seed(seed, 1);
@@ -386,6 +386,10 @@ START_TEST(a_side_world_is_small_and_mostly_has_one_call_that_fails)
 		scenario_swarm(&one, of, SCENARIO_FAULTS_CALL);
 		ck_assert_int_eq(scenario_ranks(&one, &ranks), 0);
 		check_world(&one, ranks);
+		if (has_env(&one, "NCCL_IB_RESILIENCY_PORT_FAILOVER=1")) {
+			rails++;
+			continue;
+		}
 		ck_assert_uint_le(ranks, 4);
 		ck_assert_uint_le(one.lab.bytes_max, 16 << 10);
 		calls += strstr(one.plan, ".any rank=") && strstr(one.plan, " caller=");
@@ -401,15 +405,16 @@ START_TEST(a_side_world_is_small_and_mostly_has_one_call_that_fails)
 		families += one.lab.transient && one.lab.children &&
 			    one.lab.drive == LAB_DRIVE_RANK && !one.plan[0];
 	}
-	ck_assert_msg(
-		calls > SWARM_SEEDS / 4 && rare > SWARM_SEEDS / 20 && refused > SWARM_SEEDS / 40 &&
-			groups > SWARM_SEEDS / 20 && families > SWARM_SEEDS / 16 &&
-			lives > SWARM_SEEDS / 40 && scenes > SWARM_SEEDS / 8 &&
-			timed > SWARM_SEEDS / 50 && stalls > SWARM_SEEDS / 200,
-		"of %u side worlds %u have a call that fails, %u a rare one, %u are "
-		"refused, %u have groups, %u have families, %u odd ends, %u scenes, %u with "
-		"deadlines, %u have a rank that stalls",
-		SWARM_SEEDS, calls, rare, refused, groups, families, lives, scenes, timed, stalls);
+	ck_assert_msg(calls > SWARM_SEEDS / 4 && rare > SWARM_SEEDS / 20 &&
+			      refused > SWARM_SEEDS / 40 && groups > SWARM_SEEDS / 20 &&
+			      families > SWARM_SEEDS / 16 && lives > SWARM_SEEDS / 40 &&
+			      scenes > SWARM_SEEDS / 8 && timed > SWARM_SEEDS / 50 &&
+			      stalls > SWARM_SEEDS / 200 && rails > SWARM_SEEDS / 16,
+		      "of %u side worlds %u have a call that fails, %u a rare one, %u are "
+		      "refused, %u have groups, %u have families, %u odd ends, %u scenes, %u with "
+		      "deadlines, %u have a rank that stalls, %u rails that fail",
+		      SWARM_SEEDS, calls, rare, refused, groups, families, lives, scenes, timed,
+		      stalls, rails);
 }
 END_TEST
 
