@@ -242,9 +242,13 @@ static void fault_fill(const struct fault *f, const struct fault_place_site *s, 
 	};
 }
 
-/* Records the rank that a fault hit. */
+/* Records the rank that a fault hit, and the process. */
 static void fault_hit(int64_t rank)
 {
+	uint32_t proc = os_thread_is_known() ? os_proc()->id : FAULT_RANKS;
+
+	if (proc < FAULT_RANKS)
+		fault_state.hit_proc[proc / 64] |= 1ull << proc % 64;
 	if (rank < 0 || rank >= FAULT_RANKS)
 		fault_state.hit_any = true;
 	else
@@ -393,6 +397,7 @@ int fault_start(void)
 	fault_plan_free(&fault_state.plan);
 	fault_state.fired = 0;
 	memset(fault_state.hit, 0, sizeof fault_state.hit);
+	memset(fault_state.hit_proc, 0, sizeof fault_state.hit_proc);
 	fault_state.hit_any = fault_state.healed = false;
 	fault_failed_start();
 	snprintf(fault_state.name, sizeof fault_state.name, "plan of seed 0x%" PRIx64, eng.seed);

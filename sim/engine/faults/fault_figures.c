@@ -36,13 +36,21 @@ uint32_t sim_faults_unfired(void)
 	return n;
 }
 
+static bool fault_has(const uint64_t *bits, int64_t i)
+{
+	return i >= 0 && i < FAULT_RANKS &&
+	       __atomic_load_n(&bits[i / 64], __ATOMIC_RELAXED) & 1ull << i % 64;
+}
+
 bool sim_fault_hit_rank(int32_t rank)
 {
-	bool known = rank >= 0 && rank < FAULT_RANKS;
-
 	return __atomic_load_n(&fault_state.hit_any, __ATOMIC_RELAXED) ||
-	       (known && __atomic_load_n(&fault_state.hit[rank / 64], __ATOMIC_RELAXED) &
-				 (1ull << rank % 64));
+	       fault_has(fault_state.hit, rank);
+}
+
+bool sim_fault_hit_proc(const struct os_proc *proc)
+{
+	return fault_has(fault_state.hit_proc, proc->id);
 }
 
 void sim_fault_hits_all(void)

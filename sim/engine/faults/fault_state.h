@@ -29,7 +29,9 @@ struct fault_state {
 	uint32_t site_n;
 	uint64_t cache[FAULT_CACHE]; /* address of the name << 8 | site; only a shortcut */
 	uint64_t fired;
-	uint64_t hit[FAULT_RANKS / 64]; /* a bit for each rank at which a fault fired */
+	/* A bit for each rank, and for each process, at which a fault fired. A task of a
+	 * communicator of some ranks has its rank there. */
+	uint64_t hit[FAULT_RANKS / 64], hit_proc[FAULT_RANKS / 64];
 	bool hit_any;                   /* a fault fired at an unknown rank: any rank may be hit */
 	bool healed;
 	char name[64];

@@ -70,6 +70,8 @@ uint32_t sim_faults_unfired(void);
 void sim_faults_operation(uint64_t number);
 /* True if a fault fired at the rank, at an unknown rank, or at all ranks. */
 bool sim_fault_hit_rank(int32_t rank);
+/* True if a fault fired in a task of the process. */
+bool sim_fault_hit_proc(const struct os_proc *proc);
 /* Declares that a fault that fired hits other ranks than the one at its place: a device that ends
  * for all its users. */
 void sim_fault_hits_all(void);

@@ -347,7 +347,8 @@ static bool survive_class(ncclResult_t error)
  * failure of its own. */
 static bool survive_is_own(const struct lab_rank *it)
 {
-	if (it->error == ncclRemoteError || it->error == ncclTimeout || it->outside)
+	if (it->error == ncclRemoteError || it->error == ncclTimeout || it->outside ||
+	    sim_fault_hit_proc(it->proc))
 		return false;
 	for (int32_t r = 0; r < it->run->count; r++)
 		if (it->run->rank[r].proc == it->proc && sim_fault_hit_rank(it->run->rank[r].rank))
