@@ -31,9 +31,10 @@ void scenario_take_plugins(struct scenario *s, uint32_t plugins)
 	s->lab.plugins |= plugins;
 }
 
-/* A program that does one thing at a time has no call but the run's own that meets the failure. The
- * first messages of ranks connect while kernels of others run: a rank without a watchdog would wait
- * in CUDA for its kernel, which waits for the rank that has failed. */
+/* A program that does one thing at a time has no call but the run's own that meets the failure. A
+ * rank has no watchdog here. Where it connects, maps registered buffers or allocates memory while a
+ * kernel of its runs, it would wait in CUDA for the kernel, which waits for the rank that has
+ * failed. */
 void scenario_take_plugin_failure(struct scenario *s, uint32_t function)
 {
 	const uint32_t net = LAB_PLUGIN_NET | LAB_PLUGIN_COLLNET;
@@ -44,8 +45,10 @@ void scenario_take_plugin_failure(struct scenario *s, uint32_t function)
 		return;
 	c->plugin_fails = function;
 	c->scenes = c->refused = c->init_fails = c->transient = c->idle = 0;
-	c->queries = c->ras = c->mixed = c->suspends = 0;
-	c->children = c->cuda_state = c->hasty = false;
+	c->queries = c->ras = c->mixed = c->suspends = c->comms = 0;
+	c->children = c->cuda_state = c->hasty = c->in_place = false;
+	c->out_of_place = true;
+	c->local_register = LAB_REGISTER_NOT;
 }
 
 /* Three in four collective networks get what they may have no operation for. */
