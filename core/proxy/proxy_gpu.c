@@ -146,6 +146,6 @@ void proxy_gpu_put(struct proxy_gpu *p)
 		return;
 	registry_remove(&p->node);
 	ASSERT(!p->conns);
-	relay_store_free(p);
+	ASSERT(!p->store); /* each communicator has put its reference */
 	proxy_gpu_end(p);
 }

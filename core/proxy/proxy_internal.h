@@ -260,8 +260,8 @@ struct proxy_gpu {
 	int32_t refs; /* number of communicators; under the registry's lock */
 	struct os_thread *service, *progress;
 	shared_u32 stop;
-	struct os_mutex store_made;   /* main: held while it makes the store */
-	struct relay_store *store;    /* relay.h; NULL: not made */
+	struct os_mutex store_lock;   /* main: held while it makes the store, or counts users */
+	struct relay_store *store;    /* relay.h; NULL: no communicator has one */
 	struct proxy_posted requests; /* struct proxy_call: any main task pushes, service takes */
 	struct proxy_posted posted;   /* struct proxy_slot: any main task pushes, progress takes */
 

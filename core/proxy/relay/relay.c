@@ -463,6 +463,7 @@ void relay_state_close(struct ncclComm *comm)
 		st->users = r->next;
 		relay_end(comm, r);
 	}
+	relay_store_put(comm, st);
 	relay_board_close(comm, st);
 	os_free(st);
 }

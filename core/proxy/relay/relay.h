@@ -29,8 +29,9 @@
  * relay run and wait for the user. The relay's proxy must then make no call that may wait for these
  * kernels. The pool holds the slots of one user's rings and trees. The store holds the slots of
  * messages: slots for DOPPEL_PXN_CONNECTIONS connections of all users, shared by all communicators
- * that the GPU has in the process. A user reserves slots for all channels to a rank. If there are
- * too few, the user's own proxy sends. When a connection ends, its slots return to the store.
+ * that the GPU has in the process; the last of them frees it. A user reserves slots for all
+ * channels to a rank. If there are too few, the user's own proxy sends. When a connection ends, its
+ * slots return to the store.
  *
  * relay.c and relay_serve.c are the relay's end (struct relay). Its connections have their own
  * struct proxy_state, whose communicator is the relay's. relay_board.c contains the board and the
@@ -52,7 +53,6 @@
 struct relay;
 struct relay_use;
 struct relay_state;
-struct relay_store;
 
 /* ---- the relay's end: the tasks of its proxy ------------------------------------------------- */
 
@@ -95,8 +95,6 @@ void relay_board_part(struct proxy_gpu *p, struct relay_state *st);
 
 /* Releases all relays and uses; WAITS for users to leave. */
 void relay_state_close(struct ncclComm *comm);
-/* Main, with the last communicator of the GPU: frees the store. */
-void relay_store_free(struct proxy_gpu *p);
 /* Returns the NIC by which a connection leaves or enters the host, and the relay that it uses; *use
  * is NULL if it uses no relay. */
 ncclResult_t relay_route_take(const struct conn *c, int32_t *nic, struct relay_use **use);

@@ -5,7 +5,8 @@
  *
  *	init     the leader makes the board, the others open it; ranks that serve have a store
  *	message  a rank knocks; the service task of the relay makes an area for it
- *	end      service accepts no more knocks; the relays that it made end as all others do
+ *	end      service accepts no more knocks; the relays that it made end as all others do; the
+ *	         last communicator of the GPU with a store frees it
  *
  * Therefore init allocates only memory that cannot be allocated later, and ranks that send no
  * message share only the board.
@@ -43,26 +44,42 @@ static ncclResult_t relay_store_make(struct ncclComm *comm, struct relay_store *
 	return ncclSuccess;
 }
 
-/* Makes sure that the GPU has a store; the first communicator makes it. */
+/* Makes sure that the GPU has a store, and takes a reference; the first communicator makes it. */
 static ncclResult_t relay_store_get(struct ncclComm *comm)
 {
 	struct proxy_gpu *p = comm->proxy->gpu;
 	ncclResult_t rc = ncclSuccess;
 
-	os_mutex_lock(&p->store_made);
+	os_mutex_lock(&p->store_lock);
 	if (!p->store)
 		rc = relay_store_make(comm, &p->store);
-	os_mutex_unlock(&p->store_made);
+	if (!rc)
+		p->store->comms++;
+	comm->relays->has_store = !rc;
+	os_mutex_unlock(&p->store_lock);
 	return rc;
 }
 
-void relay_store_free(struct proxy_gpu *p)
+/* The last communicator frees the store. An init need not wait until it is freed. */
+void relay_store_put(const struct ncclComm *comm, const struct relay_state *st)
 {
-	if (!p->store)
+	struct proxy_gpu *p = comm->proxy ? comm->proxy->gpu : NULL;
+	struct relay_store *s;
+	bool last;
+
+	if (!st->has_store)
 		return;
-	ASSERT(p->store->room == p->store->count);
-	(void)mem_device_free(p->store->mem, RELAY_STORE_WHAT);
-	os_free(p->store);
+	os_mutex_lock(&p->store_lock);
+	s = p->store;
+	last = --s->comms == 0;
+	if (last)
+		p->store = NULL;
+	os_mutex_unlock(&p->store_lock);
+	if (!last)
+		return;
+	ASSERT(s->room == s->count); /* all users have left */
+	(void)mem_device_free(s->mem, RELAY_STORE_WHAT);
+	os_free(s);
 }
 
 uint32_t relay_store_reserve(struct relay *r, uint32_t n)
@@ -99,10 +116,11 @@ ncclResult_t relay_store_take(struct relay *r, struct proxy_conn *pc)
 
 void relay_store_give(struct relay *r, struct proxy_conn *pc)
 {
-	struct relay_store *s = r->state.gpu->store;
+	struct relay_store *s;
 
 	if (!pc->store_place)
 		return;
+	s = r->state.gpu->store;
 	s->taken[pc->store_place - 1] = false;
 	pc->store_place = 0;
 	if (r->over)

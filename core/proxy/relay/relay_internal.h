@@ -127,6 +127,7 @@ struct relay_store {
 	size_t bytes;   /* bytes of each connection */
 	uint32_t count; /* number of connections */
 	uint32_t room;  /* number of connections that no relay has reserved */
+	uint32_t comms; /* communicators that have it; under store_lock */
 	bool taken[RELAY_MESSAGE_CONNS];
 };
 
@@ -216,6 +217,7 @@ struct relay_state {
 	uint64_t messages;         /* bits: local ranks that this rank's messages may go through */
 	bool serves;               /* messages of other ranks may go through this one */
 	int32_t leader;            /* rank that makes the board; -1: no board */
+	bool has_store;            /* a reference to the store of the GPU */
 	bool in_process;           /* all ranks that share the board are in this process */
 	struct relay_board *board; /* NULL: no board, or not opened; under the registry's lock */
 	/* Set if the service task serves knocks of this communicator, else NULL. */
@@ -267,6 +269,8 @@ ncclResult_t relay_board_open(struct ncclComm *comm);
 /* Main: the service task accepts no more knocks for this communicator. */
 void relay_board_leave(struct ncclComm *comm);
 void relay_board_close(struct ncclComm *comm, struct relay_state *st);
+/* Main: no relay of the communicator uses the store any longer. Accepts a state without one. */
+void relay_store_put(const struct ncclComm *comm, const struct relay_state *st);
 /* Service: reserves n connections of the store for a relay and returns n. If fewer are available,
  * reserves none and returns the number available. */
 uint32_t relay_store_reserve(struct relay *r, uint32_t n);

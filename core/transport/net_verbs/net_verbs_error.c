@@ -320,8 +320,6 @@ static ncclResult_t net_verbs_notice_take(struct net_verbs_conn *c)
 	if (n->magic == NET_VERBS_NOTICE_MAGIC && n->what == NET_VERBS_ENDS) {
 		c->peer_ends = true;
 		c->peer_sends = n->status;
-		os_event_post(
-			os_socket_object(c->fd)); /* for one more pass: sends may be done now */
 		return ncclSuccess;
 	}
 	if (c->rails && n->magic == NET_VERBS_NOTICE_MAGIC && n->what >= NET_VERBS_PARTS)
@@ -368,9 +366,17 @@ static bool net_verbs_needs_peer(const struct net_verbs_conn *c)
  * acknowledgement. Their completions may never come. No send follows on the connection. */
 static void net_verbs_sends_end(struct net_verbs_conn *c)
 {
-	for (int i = 0; i < NET_MAX_REQUESTS; i++)
-		if (c->req[i].used && !c->req[i].done && c->req[i].kind == NET_VERBS_SEND)
-			c->req[i].done = c->cut = true;
+	bool any = false;
+
+	for (int i = 0; i < NET_MAX_REQUESTS; i++) {
+		struct net_request *r = &c->req[i];
+
+		if (r->used && !r->done && r->kind == NET_VERBS_SEND)
+			r->done = any = true;
+	}
+	c->cut |= any;
+	if (any) /* this pass has tested the requests already: one more follows */
+		os_event_post(os_socket_object(c->fd));
 }
 
 /* True if messages that the other end sent before it ended in order are not complete here. They

@@ -16,6 +16,7 @@
 #define DEADLINE_DOUBLES  7   /* the longest one: less than 2^7 times that */
 #define DEADLINE_CALL_NS  1500000000ull /* turns of the ranks, and requests to all processes */
 #define DEADLINE_ROOT_NS  1000000000ull /* ranks try to reach a root that has ended */
+#define DEADLINE_AFTER    8 /* calls after one that differs: more than its data could end */
 
 /* At most a quarter of the deadline later, and the rest of what the documents allow. */
 static uint64_t deadline_bound_ns(uint64_t ms)
@@ -256,22 +257,29 @@ static ncclResult_t differ_call(struct scene *s, enum differ how, bool differs, 
 	return ncclAllReduce(s->mem, result, count, type, op, s->comm[0], s->stream[0]);
 }
 
-/* One rank has another call, and then none: calls of some kinds would end although they differ. The
- * culprit is the first rank, the last one, or any. */
+/* One rank has another call, and then none: calls of some kinds end although they differ. The data
+ * that two roots have sent, and no rank has received, may end the next call of the others as well.
+ * The culprit is the first rank, the last one, or any. */
 void scene_differ(struct scene *s)
 {
 	int32_t ends[] = {0, s->n - 1, s->culprit};
 	int32_t culprit = ends[sim_rng_below(&s->drawn, ARRAY_LEN(ends))];
 	bool mine = culprit == s->me->rank, reduces = sim_rng_below(&s->drawn, 2);
 	enum differ how = (enum differ)sim_rng_below(&s->drawn, DIFFERS);
-	ncclResult_t rc = ncclSuccess;
+	ncclResult_t rc;
 
 	ASSERT(s->me->run->config->uncompared); /* else the call itself is refused */
 	if (!scene_open(s, 0) || !scene_sum(s, 0, SCENE_COUNT, NULL) || !lab_barrier(s->me))
 		return;
-	for (int i = 0; i < (mine ? 1 : 2) && !rc; i++)
-		rc = i ? differ_call(s, DIFFERS, false, false) : differ_call(s, how, mine, reduces);
+	rc = differ_call(s, how, mine, reduces);
+	if (!rc && !mine)
+		rc = differ_call(s, DIFFERS, false, false);
 	scene_judge(s, "a call that differs", rc, ncclSuccess);
+	/* a launch may wait until the deadline for room in a queue */
+	for (int i = 1; i < DEADLINE_AFTER && !rc && !mine; i++)
+		rc = differ_call(s, DIFFERS, false, false);
+	if (rc)
+		scene_judge(s, "a call after one that differs", rc, ncclInvalidUsage);
 	scene_learn(s, 0, 4 * deadline_bound_ns(s->timeout_ms), ncclInvalidUsage);
 	deadline_names(s, "a call that differs", culprit, ": call 1 is");
 	if (lab_barrier(s->me))

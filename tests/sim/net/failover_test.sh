@@ -48,6 +48,12 @@ for nth in 20 22; do
 	run 0 "fabric.link host=0 port=1 nth=$nth down" all_reduce --gpus 1 -b 64K -e 64K --seed 1 \
 		--env NCCL_ALGO=Ring --env NCCL_PROTO=Simple
 done
+# The peer's end is read while a rail is down, as the reports about rails are: the last sends are done then.
+run 0 "fabric.link host=0 port=0 after=collective+1us down for=215ms gid=1
+fabric.link host=0 port=1 after=collective+600ms down
+heal after=300s" all_reduce --gpus 2 --ranks-per-process 2 --drive process -b 150 -e 150 -d uint64 -o min --any-numbers \
+	-n 64 --place out --pauses 128 "${recover[@]}" --env NCCL_IB_TIMEOUT=11 --env NCCL_IB_RETRY_CNT=2 \
+	--env NCCL_MAX_NCHANNELS=4 --seed 0x132dab2
 # A device is lost when data has come over it that is not flushed yet: another device flushes.
 retries=(--env NCCL_IB_TIMEOUT=10 --env NCCL_IB_RETRY_CNT=7)
 run 0 'verbs.device host=1 port=1 after=collective+11us fatal' all_reduce --gpus 1 -b 146312 -e 146312 --place in \

@@ -207,6 +207,51 @@ START_TEST(room_goes_back_when_a_communicator_ends)
 }
 END_TEST
 
+static size_t free_memory(void)
+{
+	size_t now, total;
+
+	EXPECT(cudaMemGetInfo(&now, &total) == cudaSuccess);
+	return now;
+}
+
+/* A communicator over sockets keeps the proxy of the GPU. The user may be about to close memory of
+ * the relay. */
+static void store_rank(int32_t rank, int32_t nranks, void *arg)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclComm_t stays;
+	struct end e;
+	size_t before;
+
+	(void)arg;
+	config.netName = "Socket";
+	EXPECT(cudaSetDevice((int)comm_device(rank)) == cudaSuccess);
+	EXPECT_NCCL(ncclSuccess, ncclCommInitRankConfig(&stays, nranks, ranks_id(), rank, &config));
+	ranks_barrier();
+	before = free_memory();
+	ranks_barrier();
+	end_open(&e, rank, nranks);
+	if (rank == 1)
+		send_to(&e, 2);
+	if (rank == 2) {
+		recv_from(&e, 1, 1);
+		expect_from(&e, 1, 1);
+	}
+	end_close(&e);
+	for (int i = 0; i < 100 && free_memory() != before; i++)
+		os_sleep_ns(10000000);
+	EXPECT(free_memory() == before);
+	ranks_barrier();
+	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(stays));
+}
+
+START_TEST(memory_for_messages_goes_back_when_no_communicator_has_relays)
+{
+	run(2, store_rank, NULL);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("message_relay");
@@ -215,6 +260,7 @@ int main(void)
 	tcase_add_test(t, a_relay_that_allocates_behind_its_kernel_takes_requests);
 	tcase_add_test(t, connections_through_a_relay_do_not_wait_for_each_other);
 	tcase_add_test(t, room_goes_back_when_a_communicator_ends);
+	tcase_add_test(t, memory_for_messages_goes_back_when_no_communicator_has_relays);
 	suite_add_tcase(suite, t);
 	return suite_run(suite);
 }
