@@ -75,6 +75,8 @@ static ncclResult_t proxy_service_relay(struct proxy_gpu *p, const struct proxy_
 			relay_board_part(p, st);
 		return ncclSuccess;
 	}
+	if (p->device) /* no rank can send through this one later */
+		return p->device;
 	if (!proxy_service_reserve(p, p->conns, p->service_relay_count + 1)) {
 		WARN("rank %d: no memory for the waits of a relay", call->proxy->comm->rank);
 		return ncclSystemError;

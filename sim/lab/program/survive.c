@@ -245,13 +245,28 @@ static bool survive_has_left(const struct lab_run *run, int32_t rank)
 	return shared_load_u32(&it->done, SHARED_ACQUIRE) && !it->error_call;
 }
 
-/* A rank whose neighbours in the ring have left in order learns of no later failure, and ranks of
- * its host wait for it in their destroy. */
+/* True if the ranks from `first` to the next one that has left in order are one rank, or have no
+ * failure of their own. Some rank has left. */
+static bool survive_is_cut_off(const struct lab_run *run, int32_t first)
+{
+	bool failed = false;
+	int32_t n = 0;
+
+	while (!survive_has_left(run, first + n)) {
+		const struct lab_rank *it = &run->rank[(first + n++) % run->count];
+
+		failed |= it->dead || it->error_call;
+	}
+	return n == 1 || !failed;
+}
+
+/* Ranks between two in the ring that have left in order learn of no failure of others, and ranks of
+ * their hosts wait for them in their destroy. */
 static bool survive_cut_off(const struct lab_run *run)
 {
 	for (int32_t r = 0; r < run->count; r++)
 		if (!survive_has_left(run, r) && survive_has_left(run, r - 1) &&
-		    survive_has_left(run, r + 1))
+		    survive_is_cut_off(run, r))
 			return true;
 	return false;
 }

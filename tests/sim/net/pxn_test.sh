@@ -137,6 +137,13 @@ for nth in 20 40 60 80; do
 	run 2 "${one[@]}" --faults plan --engine threads
 done
 
+# a rank whose proxy cannot use its GPU reports that in its init, although no rank sends through it
+for nth in 1 2 3 4; do
+	echo "cuda.set_device rank=1 nth=$nth fail" >plan
+	run 2 --gpus 2 --ranks-per-process 2 --env NCCL_MAX_NCHANNELS=1 --faults plan
+	grep -q 'FAIL error rank=1' out err || fail "cudaSetDevice $nth fails: $(grep -h FAIL out err)"
+done
+
 # /dev/shm has no room for the board or the area
 for nth in 1 2; do
 	echo "os.shm rank=0 nth=$nth fail" >plan
