@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The functions of string.h that nvcc has in device code. memcmp and memmove are not among them. */
+/* The functions of the C library on bytes that nvcc has in device code: not memcmp, not memmove. */
 #ifndef FAKECUDA_DEVICE_BYTES_H
 #define FAKECUDA_DEVICE_BYTES_H
 
