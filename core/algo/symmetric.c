@@ -38,7 +38,7 @@ static bool symmetric_can(const struct topo_summary *s)
 
 static bool symmetric_has_parts(enum dev_func func)
 {
-	return func == DEV_ALL_GATHER || func == DEV_REDUCE_SCATTER;
+	return func != DEV_ALL_REDUCE;
 }
 
 static void symmetric_cost(struct algo_cost *cost, const struct topo_summary *s, int32_t nchannels,

@@ -2,7 +2,7 @@
 /*
  * Sends and receives, and the collectives that consist of them: all-to-all, gather and scatter. A
  * call checks its arguments and queues its messages. They are launched together, immediately or at
- * the end of the group.
+ * the end of the group. An all-to-all on windows has no messages: it is queued as a collective.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -26,6 +26,7 @@ struct api_messages {
 	const char *rank_name; /* name of that argument; NULL: the call has no such argument */
 	bool per_rank;         /* a buffer holds a message for each rank */
 	bool in_place;         /* each rank's block is both sent and received into */
+	bool on_windows;       /* a program on windows runs the call */
 	cudaStream_t stream;
 	const ncclCollConfig_t *config; /* options; NULL: none */
 	uint64_t tag;                   /* of the options */
@@ -130,9 +131,33 @@ static ncclResult_t messages_queue_recv(const struct api_messages *m)
 	return rc ? rc : messages_add_block(m, false, m->rank, m->recv, 0);
 }
 
+/* Returns the call as a collective. */
+static struct plan_task messages_task(const struct api_messages *m)
+{
+	const size_t bytes = (size_t)m->comm->nranks * messages_bytes(m);
+
+	return (struct plan_task){
+		.func = DEV_ALL_TO_ALL,
+		.call = m->call,
+		.name = steps_func_name(DEV_ALL_TO_ALL),
+		.caller = m->caller,
+		.send = m->send,
+		.recv = m->recv,
+		.send_bytes = bytes,
+		.recv_bytes = bytes,
+		.count = m->count,
+		.type = m->type,
+		.root = -1,
+		.stream = m->stream,
+		.options = {.tag = m->tag},
+		.profile = m->profile,
+	};
+}
+
 static ncclResult_t messages_queue_all_to_all(const struct api_messages *m)
 {
 	size_t blocks = (size_t)m->comm->nranks;
+	const struct plan_task task = messages_task(m);
 	ncclResult_t rc = messages_buffer_check(m, m->send, "sendbuff");
 
 	if (!rc)
@@ -140,6 +165,8 @@ static ncclResult_t messages_queue_all_to_all(const struct api_messages *m)
 	if (!rc && !m->in_place)
 		rc = messages_overlap_check(m, m->send, blocks, m->recv, blocks,
 					    "different memory, or the same (in place)");
+	if (!rc && m->on_windows)
+		return plan_enqueue(m->comm, &task);
 	for (int32_t r = 0; r < m->comm->nranks && !rc; r++) {
 		rc = messages_add_block(m, true, r, m->send, r);
 		if (!rc)
@@ -194,6 +221,16 @@ static ncclResult_t messages_queue_scatter(const struct api_messages *m)
 	return rc;
 }
 
+/* An all-to-all has programs only on windows. */
+static bool messages_on_windows(const struct api_messages *m)
+{
+	if (m->queue != messages_queue_all_to_all || !m->count || m->comm->nranks == 1)
+		return false;
+	const struct plan_task task = messages_task(m);
+
+	return plan_can(m->comm, &task);
+}
+
 /* ---- the call -------------------------------------------------------------------------------- */
 
 /* Checks the options of the call. */
@@ -206,34 +243,51 @@ static ncclResult_t messages_options(const struct api_messages *m, uint64_t *tag
 			 : ncclSuccess;
 }
 
-/* Returns the name of the call without "nccl" and "Config", in `name`. */
-static const char *messages_name(const struct api_messages *m, char name[24])
+/* Stores the name of the call without "nccl" and "Config". */
+static void messages_name(const struct api_messages *m, char name[24])
 {
 	ASSERT(!strncmp(m->call, "nccl", 4) && strlen(m->call) < 4 + 24);
 	snprintf(name, 24, "%s", m->call + strlen("nccl"));
 	if (strstr(name, "Config"))
 		*strstr(name, "Config") = '\0';
-	return name;
+}
+
+/* Returns the event of the call: of a collective on windows, or of messages. */
+static struct profiler_descr messages_describe(const struct api_messages *m, const char *name,
+					       bool captured)
+{
+	if (m->on_windows)
+		return (struct profiler_descr){.type = PROFILER_COLL_API,
+					       .coll_api = {.func = name,
+							    .count = m->count,
+							    .type = profiler_type_name(m->type),
+							    .root = -1,
+							    .stream = m->stream,
+							    .captured = captured,
+							    .tag = m->tag}};
+	return (struct profiler_descr){.type = PROFILER_P2P_API,
+				       .p2p_api = {.func = name,
+						   .count = m->count,
+						   .type = profiler_type_name(m->type),
+						   .stream = m->stream,
+						   .captured = captured,
+						   .tag = m->tag}};
 }
 
 /* Starts the events of the call for a profiler plugin. NCCL has one for each message of an
  * all-to-all, a gather or a scatter; here there is one for the call. */
 static void messages_profile(struct api_messages *m, struct profiler_group *own)
 {
-	struct profiler_descr d = {.type = PROFILER_P2P_API};
 	const struct profiler_group *g;
+	struct profiler_descr d;
 	char name[24];
 	bool captured;
 
 	g = api_profile_begin(own, m->comm, m->call, m->stream, &captured);
 	if (!m->comm->profiler)
 		return;
-	d.p2p_api.func = messages_name(m, name);
-	d.p2p_api.count = m->count;
-	d.p2p_api.type = profiler_type_name(m->type);
-	d.p2p_api.stream = m->stream;
-	d.p2p_api.captured = captured;
-	d.p2p_api.tag = m->tag;
+	messages_name(m, name);
+	d = messages_describe(m, name, captured);
 	m->profile = profiler_call_begin(g, m->comm, &d);
 }
 
@@ -243,8 +297,9 @@ static ncclResult_t messages_submit(struct api_messages *m, cudaEvent_t completi
 	struct api_group *g = api_group();
 	ncclResult_t rc = messages_values_check(m);
 
+	m->on_windows = !rc && messages_on_windows(m);
 	if (!rc && g)
-		rc = api_group_add_comm(g, m->comm, false);
+		rc = api_group_add_comm(g, m->comm, m->on_windows);
 	if (!rc)
 		messages_profile(m, &own);
 	if (!rc)
@@ -339,6 +394,14 @@ static void messages_take(struct api_messages *m, const void *send, void *recv, 
 	m->in_place = m->queue == messages_queue_all_to_all && send == recv;
 }
 
+/* Returns a call with a root, where a buffer of the root holds a message for each rank. */
+static struct api_messages messages_rooted(const char *call,
+					   ncclResult_t (*queue)(const struct api_messages *m))
+{
+	return (struct api_messages){
+		.call = call, .queue = queue, .rank_name = "root", .per_rank = true};
+}
+
 API_TWIN(ncclSend);
 API_WEAK ncclResult_t ncclSend(const void *sendbuff, size_t count, ncclDataType_t datatype,
 			       int peer, ncclComm_t comm, cudaStream_t stream)
@@ -377,10 +440,7 @@ API_WEAK ncclResult_t ncclGather(const void *sendbuff, void *recvbuff, size_t co
 				 ncclDataType_t datatype, int root, ncclComm_t comm,
 				 cudaStream_t stream)
 {
-	struct api_messages m = {.call = "ncclGather",
-				 .queue = messages_queue_gather,
-				 .rank_name = "root",
-				 .per_rank = true};
+	struct api_messages m = messages_rooted("ncclGather", messages_queue_gather);
 
 	messages_take(&m, sendbuff, recvbuff, count, datatype, root, comm, stream);
 	return messages_call(&m, __builtin_return_address(0));
@@ -391,10 +451,7 @@ API_WEAK ncclResult_t ncclScatter(const void *sendbuff, void *recvbuff, size_t c
 				  ncclDataType_t datatype, int root, ncclComm_t comm,
 				  cudaStream_t stream)
 {
-	struct api_messages m = {.call = "ncclScatter",
-				 .queue = messages_queue_scatter,
-				 .rank_name = "root",
-				 .per_rank = true};
+	struct api_messages m = messages_rooted("ncclScatter", messages_queue_scatter);
 
 	messages_take(&m, sendbuff, recvbuff, count, datatype, root, comm, stream);
 	return messages_call(&m, __builtin_return_address(0));
@@ -418,10 +475,7 @@ API_WEAK ncclResult_t ncclGatherConfig(const void *sendbuff, void *recvbuff, siz
 				       ncclDataType_t datatype, int root, ncclComm_t comm,
 				       cudaStream_t stream, const ncclCollConfig_t *config)
 {
-	struct api_messages m = {.call = "ncclGatherConfig",
-				 .queue = messages_queue_gather,
-				 .rank_name = "root",
-				 .per_rank = true};
+	struct api_messages m = messages_rooted("ncclGatherConfig", messages_queue_gather);
 
 	messages_take(&m, sendbuff, recvbuff, count, datatype, root, comm, stream);
 	m.config = config;
@@ -433,10 +487,7 @@ API_WEAK ncclResult_t ncclScatterConfig(const void *sendbuff, void *recvbuff, si
 					ncclDataType_t datatype, int root, ncclComm_t comm,
 					cudaStream_t stream, const ncclCollConfig_t *config)
 {
-	struct api_messages m = {.call = "ncclScatterConfig",
-				 .queue = messages_queue_scatter,
-				 .rank_name = "root",
-				 .per_rank = true};
+	struct api_messages m = messages_rooted("ncclScatterConfig", messages_queue_scatter);
 
 	messages_take(&m, sendbuff, recvbuff, count, datatype, root, comm, stream);
 	m.config = config;

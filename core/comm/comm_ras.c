@@ -16,7 +16,7 @@
 static const uint8_t comm_ras_funcs[DEV_FUNC_COUNT] = {
 	[DEV_BROADCAST] = RAS_BROADCAST,   [DEV_REDUCE] = RAS_REDUCE,
 	[DEV_ALL_GATHER] = RAS_ALL_GATHER, [DEV_REDUCE_SCATTER] = RAS_REDUCE_SCATTER,
-	[DEV_ALL_REDUCE] = RAS_ALL_REDUCE,
+	[DEV_ALL_REDUCE] = RAS_ALL_REDUCE, [DEV_ALL_TO_ALL] = RAS_ALL_TO_ALL,
 };
 
 struct ras_call comm_ras_call(uint64_t comm, int32_t rank, const struct rank_call *c)

@@ -178,7 +178,7 @@ void plan_task_windows(const struct ncclComm *comm, struct plan_task *t)
 }
 
 /* In SIMPLE a rank reads the inputs of other ranks. It does not know their factors, which the
- * program chose. */
+ * program chose. An all-to-all in SIMPLE stores into outputs while other ranks read inputs. */
 uint64_t plan_symmetric_programs(const struct plan_task *t)
 {
 	uint64_t programs = t->in_windows ? DEV_SYMMETRIC_BITS : 0;
@@ -186,6 +186,8 @@ uint64_t plan_symmetric_programs(const struct plan_task *t)
 	if (t->factor.used)
 		programs &= ~(1ull << DEV_ALL_REDUCE_SYM_SIMPLE |
 			      1ull << DEV_REDUCE_SCATTER_SYM_SIMPLE);
+	if (t->func == DEV_ALL_TO_ALL && t->send == t->recv)
+		programs &= ~(1ull << DEV_ALL_TO_ALL_SYM_SIMPLE);
 	return programs;
 }
 
@@ -231,7 +233,8 @@ void plan_symmetric_text(const struct ncclComm *comm, const struct plan_task *t,
 {
 	const enum dev_program p = (enum dev_program)t->work.program;
 	const bool reads = p == DEV_ALL_REDUCE_SYM_SIMPLE || p == DEV_REDUCE_SCATTER_SYM_SIMPLE;
-	const bool writes = p == DEV_ALL_REDUCE_SYM_SIMPLE || p == DEV_ALL_GATHER_SYM_SIMPLE;
+	const bool writes = p == DEV_ALL_REDUCE_SYM_SIMPLE || p == DEV_ALL_GATHER_SYM_SIMPLE ||
+			    p == DEV_ALL_TO_ALL_SYM_SIMPLE;
 	uint32_t number[2] = {0, 0};
 	size_t offset[2] = {0, 0};
 

@@ -131,15 +131,18 @@ uint64_t plan_programs(const struct plan_task *task, const struct plan_limits *l
 	return programs;
 }
 
-/* Every program runs every type and operation, except those of networks that reduce. */
+/* Every program runs every type and operation, except those of networks that reduce. A tuner plugin
+ * knows the collectives that have connections. */
 struct plan_choice plan_choose(const struct plan_task *task, const struct plan_limits *lim)
 {
 	struct plan_choice c = {.nchannels = 0};
 	uint64_t bytes = plan_bytes(task), programs = plan_programs(task, lim);
 
-	c.program = lim->tuner ? tuner_choose(lim->tuner, &lim->model, task->func, programs, bytes,
-					      &c.nchannels)
-			       : tune_choose(&lim->model, task->func, programs, bytes);
+	if (lim->tuner && task->func < DEV_EDGE_FUNCS)
+		c.program = tuner_choose(lim->tuner, &lim->model, task->func, programs, bytes,
+					 &c.nchannels);
+	else
+		c.program = tune_choose(&lim->model, task->func, programs, bytes);
 	return c;
 }
 

@@ -31,6 +31,8 @@ const char *profiler_func_name(enum dev_func func)
 		return "Broadcast";
 	case DEV_REDUCE_SCATTER:
 		return "ReduceScatter";
+	case DEV_ALL_TO_ALL:
+		return "AlltoAll";
 	case DEV_FUNC_COUNT:
 		break;
 	}

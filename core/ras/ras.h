@@ -33,6 +33,7 @@ enum ras_func {
 	RAS_ALL_GATHER,
 	RAS_REDUCE_SCATTER,
 	RAS_ALL_REDUCE,
+	RAS_ALL_TO_ALL, /* on windows */
 	RAS_FUNCS,
 };
 
@@ -59,7 +60,7 @@ struct ras_rank {
 	int32_t awaited;
 	char call[RAS_CALL_BYTES];
 };
-DOPPEL_CHECK_SIZE(struct ras_rank, 152);
+DOPPEL_CHECK_SIZE(struct ras_rank, 160);
 
 /* A collective that a rank has launched, one of its last. Crosses the wire. */
 struct ras_call {

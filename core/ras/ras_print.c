@@ -104,7 +104,7 @@ const char *ras_func_name(int func)
 	static const char *const names[RAS_FUNCS] = {
 		[RAS_BROADCAST] = "Broadcast",  [RAS_REDUCE] = "Reduce",
 		[RAS_ALL_GATHER] = "AllGather", [RAS_REDUCE_SCATTER] = "ReduceScatter",
-		[RAS_ALL_REDUCE] = "AllReduce",
+		[RAS_ALL_REDUCE] = "AllReduce", [RAS_ALL_TO_ALL] = "AlltoAll",
 	};
 
 	return names[func];

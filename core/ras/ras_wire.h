@@ -20,7 +20,7 @@
 #include "core/ras/ras.h"
 
 #define RAS_WIRE_MAGIC     0x3153415270656f64ull
-#define RAS_WIRE_VERSION   3
+#define RAS_WIRE_VERSION   4
 #define RAS_WIRE_MAX       (64u << 20) /* bytes of a message */
 #define RAS_WIRE_RANKS_MAX (1 << 20)   /* ranks of a communicator */
 

@@ -33,6 +33,7 @@
 #ifndef CORE_TRANSPORT_WINDOWS_H
 #define CORE_TRANSPORT_WINDOWS_H
 
+#include "core/include/nccl_device.h"
 #include "core/rank/rank.h"
 
 /* Arguments of one call. */
@@ -82,6 +83,8 @@ int32_t transport_window_teams(const struct ncclComm *comm);
  * have no direct access to each other. */
 ncclResult_t transport_window_own(struct ncclComm *comm, const struct window_call *call,
 				  ncclWindow_t *win);
+/* Returns the table in GPU memory, in which kernels find windows. The communicator has a window. */
+ncclDevCommWindowTable_t transport_window_table(const struct ncclComm *comm);
 /* Ends it. May wait for kernels of this GPU. ncclInvalidArgument, logged: no such window. */
 ncclResult_t transport_window_own_end(struct ncclComm *comm, ncclWindow_t win);
 

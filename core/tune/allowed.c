@@ -383,7 +383,8 @@ bool tune_allowed_parse(const char *algo, const char *proto, uint64_t *programs,
 		return false;
 	}
 	for (int f = 0; f < DEV_FUNC_COUNT; f++) {
-		if (!((algos.own | protos.own) >> f & 1) || allowed_has(*programs, f))
+		if (f >= DEV_EDGE_FUNCS || !((algos.own | protos.own) >> f & 1) ||
+		    allowed_has(*programs, f))
 			continue;
 		allowed_none_print(algo, proto, f, error, bytes);
 		return false;

@@ -150,6 +150,7 @@ static int tuner_func(enum dev_func func)
 		return TUNER_BROADCAST;
 	case DEV_REDUCE_SCATTER:
 		return TUNER_REDUCE_SCATTER;
+	case DEV_ALL_TO_ALL:
 	case DEV_FUNC_COUNT:
 		break;
 	}

@@ -295,7 +295,7 @@ END_TEST
 
 START_TEST(every_collective_has_a_program)
 {
-	for (int func = 0; func < DEV_FUNC_COUNT; func++) {
+	for (int func = 0; func < DEV_EDGE_FUNCS; func++) {
 		struct plan_task task = {.func = (enum dev_func)func};
 		enum dev_program program = plan_choose(&task, &limits).program;
 
@@ -310,7 +310,9 @@ END_TEST
 START_TEST(the_program_that_is_allowed_is_chosen)
 {
 	for (int p = 0; p < DEV_PROGRAM_COUNT; p++) {
-		struct plan_task task = {.func = steps_program(p).func, .in_windows = true};
+		char out;
+		struct plan_task task = {
+			.func = steps_program(p).func, .recv = &out, .in_windows = true};
 		struct plan_limits lim = limits;
 
 		lim.allowed = 1ull << p;
@@ -335,6 +337,22 @@ START_TEST(programs_on_windows_need_windows)
 	task.factor.used = true;
 	ck_assert_int_eq(plan_choose(&task, &lim).program, DEV_ALL_REDUCE_SYM_LL);
 	lim.allowed = 1ull << DEV_ALL_REDUCE_SYM_SIMPLE;
+	ck_assert_int_eq(plan_choose(&task, &lim).program, DEV_PROGRAM_COUNT);
+}
+END_TEST
+
+/* In place the stores of an all-to-all would overwrite blocks that are not sent. */
+START_TEST(an_all_to_all_in_place_has_only_lines)
+{
+	struct plan_task task = {.func = DEV_ALL_TO_ALL, .in_windows = true};
+	struct plan_limits lim = limits;
+
+	lim.allowed = DEV_SYMMETRIC_BITS;
+	task.send_bytes = task.recv_bytes = 1u << 30;
+	ck_assert_int_eq(plan_choose(&task, &lim).program, DEV_ALL_TO_ALL_SYM_LL);
+	task.recv = &task;
+	ck_assert_int_eq(plan_choose(&task, &lim).program, DEV_ALL_TO_ALL_SYM_SIMPLE);
+	task.in_windows = false;
 	ck_assert_int_eq(plan_choose(&task, &lim).program, DEV_PROGRAM_COUNT);
 }
 END_TEST
@@ -429,10 +447,8 @@ END_TEST
 
 START_TEST(programs_of_a_call_limit_its_choice)
 {
-	struct plan_task task = {.func = DEV_ALL_REDUCE,
-				 .send_bytes = 64,
-				 .recv_bytes = 64,
-				 .in_windows = true};
+	struct plan_task task = {
+		.func = DEV_ALL_REDUCE, .send_bytes = 64, .recv_bytes = 64, .in_windows = true};
 	struct plan_limits lim = limits;
 
 	lim.allowed = programs_of("Simple") | programs_of("LL");
@@ -464,6 +480,7 @@ int main(void)
 	tcase_add_test(t, every_collective_has_a_program);
 	tcase_add_test(t, the_program_that_is_allowed_is_chosen);
 	tcase_add_test(t, programs_on_windows_need_windows);
+	tcase_add_test(t, an_all_to_all_in_place_has_only_lines);
 	tcase_add_test(t, bounds_of_a_call_limit_its_channels);
 	tcase_add_test(t, a_network_that_reduces_is_chosen_for_what_it_reduces);
 	tcase_add_test(t, chunks_of_a_chain_are_halved_for_short_calls);

@@ -22,6 +22,7 @@
 #include "device/launch.h"
 #include "device/vectors.h"
 #include "device/bits.h"
+#include "device/bytes.h"
 #include "device/math.h"
 #include "device/warp.h"
 #include "device/atomics.h"

@@ -304,54 +304,54 @@ CUresult cuStreamBatchMemOp(CUstream stream, unsigned int count,
 		   : memops_call(&at, stream, paramArray, count);
 }
 
+/* A wait and a write have the same members at the same places. */
+DOPPEL_CHECK_OFFSET(CUstreamBatchMemOpParams, waitValue.address,
+		    offsetof(CUstreamBatchMemOpParams, writeValue.address));
+DOPPEL_CHECK_OFFSET(CUstreamBatchMemOpParams, waitValue.value64,
+		    offsetof(CUstreamBatchMemOpParams, writeValue.value64));
+DOPPEL_CHECK_OFFSET(CUstreamBatchMemOpParams, waitValue.flags,
+		    offsetof(CUstreamBatchMemOpParams, writeValue.flags));
+
+static CUresult memop_call(const struct fc_at *at, CUstream stream,
+			   CUstreamBatchMemOpType operation, CUdeviceptr address, uint64_t value,
+			   unsigned int flags)
+{
+	const CUstreamBatchMemOpParams p = {.waitValue = {.operation = operation,
+							  .address = address,
+							  .value64 = value,
+							  .flags = flags}};
+
+	return memops_call(at, stream, &p, 1);
+}
+
 CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value,
 			     unsigned int flags)
 {
 	const struct fc_at at = FC_AT("cuStreamWaitValue32");
-	const CUstreamBatchMemOpParams p = {
-		.waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32,
-			      .address = addr,
-			      .value = value,
-			      .flags = flags}};
 
-	return memops_call(&at, stream, &p, 1);
+	return memop_call(&at, stream, CU_STREAM_MEM_OP_WAIT_VALUE_32, addr, value, flags);
 }
 
 CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value,
 			     unsigned int flags)
 {
 	const struct fc_at at = FC_AT("cuStreamWaitValue64");
-	const CUstreamBatchMemOpParams p = {
-		.waitValue = {.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64,
-			      .address = addr,
-			      .value64 = value,
-			      .flags = flags}};
 
-	return memops_call(&at, stream, &p, 1);
+	return memop_call(&at, stream, CU_STREAM_MEM_OP_WAIT_VALUE_64, addr, value, flags);
 }
 
 CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value,
 			      unsigned int flags)
 {
 	const struct fc_at at = FC_AT("cuStreamWriteValue32");
-	const CUstreamBatchMemOpParams p = {
-		.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32,
-			       .address = addr,
-			       .value = value,
-			       .flags = flags}};
 
-	return memops_call(&at, stream, &p, 1);
+	return memop_call(&at, stream, CU_STREAM_MEM_OP_WRITE_VALUE_32, addr, value, flags);
 }
 
 CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value,
 			      unsigned int flags)
 {
 	const struct fc_at at = FC_AT("cuStreamWriteValue64");
-	const CUstreamBatchMemOpParams p = {
-		.writeValue = {.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64,
-			       .address = addr,
-			       .value64 = value,
-			       .flags = flags}};
 
-	return memops_call(&at, stream, &p, 1);
+	return memop_call(&at, stream, CU_STREAM_MEM_OP_WRITE_VALUE_64, addr, value, flags);
 }

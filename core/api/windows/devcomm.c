@@ -32,6 +32,7 @@ static ncclDevComm_t devcomm_of(const struct ncclComm *comm, const struct devcom
 			       .lsaRank = lsa.rank,
 			       .lsaSize = lsa.nRanks,
 			       .lsaSize_rcp32 = devcomm_reciprocal(lsa.nRanks),
+			       .windowTable = transport_window_table(comm),
 			       .resourceWindow = win,
 			       .lsaBarrier = l->lsa,
 			       .hybridLsaBarrier = l->hybrid,

@@ -39,7 +39,8 @@ static inline const char *dev_algo_name(unsigned program)
 	}
 }
 
-/* Returns NCCL's name of a program's kernel on windows; NULL: not on windows. */
+/* Returns NCCL's name of a program's kernel on windows; NULL: not on windows. NCCL has no kernel on
+ * windows for an all-to-all. */
 static inline const char *dev_symmetric_name(unsigned program)
 {
 	switch (program) {
@@ -49,12 +50,16 @@ static inline const char *dev_symmetric_name(unsigned program)
 		return "AllGather_LL";
 	case DEV_REDUCE_SCATTER_SYM_LL:
 		return "ReduceScatter_LL";
+	case DEV_ALL_TO_ALL_SYM_LL:
+		return "AlltoAll_LL";
 	case DEV_ALL_REDUCE_SYM_SIMPLE:
 		return "AllReduce_RSxLD_AGxST";
 	case DEV_ALL_GATHER_SYM_SIMPLE:
 		return "AllGather_ST";
 	case DEV_REDUCE_SCATTER_SYM_SIMPLE:
 		return "ReduceScatter_LD";
+	case DEV_ALL_TO_ALL_SYM_SIMPLE:
+		return "AlltoAll_ST";
 	default:
 		return NULL;
 	}

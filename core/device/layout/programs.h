@@ -70,11 +70,13 @@ X(ALL_REDUCE_COLLNET_SIMPLE, all_reduce_collnet, ALL_REDUCE, COLLNET_CHAIN, SIMP
 #define DEV_PROGRAMS_SYMMETRIC_LL(X)                                                               \
 X(ALL_REDUCE_SYM_LL, all_reduce_sym_ll, ALL_REDUCE, SYMMETRIC, LL, NO_EDGES, 1, 1)                 \
 X(ALL_GATHER_SYM_LL, all_gather_sym_ll, ALL_GATHER, SYMMETRIC, LL, NO_EDGES, 1, 1)                 \
-X(REDUCE_SCATTER_SYM_LL, reduce_scatter_sym_ll, REDUCE_SCATTER, SYMMETRIC, LL, NO_EDGES, 1, 1)
+X(REDUCE_SCATTER_SYM_LL, reduce_scatter_sym_ll, REDUCE_SCATTER, SYMMETRIC, LL, NO_EDGES, 1, 1)    \
+X(ALL_TO_ALL_SYM_LL, all_to_all_sym_ll, ALL_TO_ALL, SYMMETRIC, LL, NO_EDGES, 1, 1)
 #define DEV_PROGRAMS_SYMMETRIC_SIMPLE(X)                                                           \
 X(ALL_REDUCE_SYM_SIMPLE, all_reduce_sym_st, ALL_REDUCE, SYMMETRIC, SIMPLE, NO_EDGES, 1, 1)         \
 X(ALL_GATHER_SYM_SIMPLE, all_gather_sym_st, ALL_GATHER, SYMMETRIC, SIMPLE, NO_EDGES, 1, 1)         \
-X(REDUCE_SCATTER_SYM_SIMPLE, reduce_scatter_ld, REDUCE_SCATTER, SYMMETRIC, SIMPLE, NO_EDGES, 1, 1)
+X(REDUCE_SCATTER_SYM_SIMPLE, reduce_scatter_ld, REDUCE_SCATTER, SYMMETRIC, SIMPLE, NO_EDGES, 1, 1) \
+X(ALL_TO_ALL_SYM_SIMPLE, all_to_all_sym_st, ALL_TO_ALL, SYMMETRIC, SIMPLE, NO_EDGES, 1, 1)
 /* clang-format on */
 /* Programs on windows, which have no connections. */
 #define DEV_PROGRAMS_SYMMETRIC(X)                                                                  \
@@ -137,21 +139,26 @@ X(reduce_scatter_sym_ll_##t, REDUCE_SCATTER_SYM_LL, reduce_scatter_sym_ll, T, DE
 DEV_SYMMETRIC_SUMS(X, f32, DEV_F32)                                                                \
 DEV_SYMMETRIC_SUMS(X, f16, DEV_F16)                                                                \
 DEV_SYMMETRIC_SUMS(X, bf16, DEV_BF16)                                                              \
-X(all_gather_sym_ll,         ALL_GATHER_SYM_LL,     all_gather_sym_ll,     -1, DEV_SUM)
+X(all_gather_sym_ll,         ALL_GATHER_SYM_LL,     all_gather_sym_ll,     -1, DEV_SUM)            \
+X(all_to_all_sym_ll,         ALL_TO_ALL_SYM_LL,     all_to_all_sym_ll,     -1, DEV_SUM)
 /* clang-format on */
 
-/* The collectives, with their names on the command line, in logs and in gdb. */
+/* The collectives, with their names on the command line, in logs and in gdb. An all-to-all is a
+ * collective only on windows; otherwise it consists of messages (core/api/api_messages.c). */
 #define DEV_FUNCS(X)                                                                               \
 	X(ALL_REDUCE, "all_reduce")                                                                \
 	X(ALL_GATHER, "all_gather")                                                                \
 	X(REDUCE, "reduce")                                                                        \
 	X(BROADCAST, "broadcast")                                                                  \
-	X(REDUCE_SCATTER, "reduce_scatter")
+	X(REDUCE_SCATTER, "reduce_scatter")                                                        \
+	X(ALL_TO_ALL, "all_to_all")
 enum dev_func {
 #define DEV_FUNC_ID(id, name) DEV_##id,
 	DEV_FUNCS(DEV_FUNC_ID)
 #undef DEV_FUNC_ID
-		DEV_FUNC_COUNT
+		DEV_FUNC_COUNT,
+	/* the first collectives have programs with connections */
+	DEV_EDGE_FUNCS = DEV_ALL_TO_ALL
 };
 /*
  * The connections of a rank, and the number of steps of a collective:

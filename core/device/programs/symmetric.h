@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The programs on windows (prims_sym.h), with NCCL's names of such kernels. `part` is the block's
- * share of the work; in an all-gather and a reduce-scatter, of one rank's block.
+ * share of the work; in an all-gather, a reduce-scatter and an all-to-all, of one rank's block.
  *
  *	all_reduce_sym_ll       AGxLL_R         lines to all ranks; each reduces all lines
  *	all_gather_sym_ll       LL              lines to all ranks
  *	reduce_scatter_sym_ll   LL              lines of each rank's block to it
+ *	all_to_all_sym_ll       LL              lines of each rank's block to it
  *	all_reduce_sym_st       RSxLD_AGxST     loads of all inputs, stores of sums to all outputs
  *	all_gather_sym_st       ST              stores to all outputs
  *	reduce_scatter_ld       LD              loads of all inputs
+ *	all_to_all_sym_st       ST              stores of each rank's block to its output
  *
  * Each returns false on all threads if the launch was aborted.
  */
@@ -79,6 +81,32 @@ DEV_FN bool reduce_scatter_sym_ll(struct sym *s, const struct steps_part *part)
 	return sym_chunks(s, part, reduce_scatter_sym_lines);
 }
 
+/* In place a thread writes only the lines of the blocks that it has read before. */
+DEV_FN bool all_to_all_sym_lines(struct sym *s, uint64_t at, struct prim_lines *l)
+{
+	const uint64_t own = sym_block_at(s, s->rank) + at;
+
+	for (int32_t k = 1; k < s->nranks; k++) {
+		sym_get(s, sym_block_at(s, sym_other(s, k)) + at, l);
+		sym_push(s, sym_other(s, k), l);
+	}
+	if (sym_output(s, own) != sym_input(s, own)) {
+		sym_get(s, own, l);
+		sym_put(s, own, l);
+	}
+	for (int32_t k = 1; k < s->nranks; k++) {
+		if (!sym_pull(s, sym_other(s, k), l, l->data))
+			return false;
+		sym_put(s, sym_block_at(s, sym_other(s, k)) + at, l);
+	}
+	return true;
+}
+
+DEV_FN bool all_to_all_sym_ll(struct sym *s, const struct steps_part *part)
+{
+	return sym_chunks(s, part, all_to_all_sym_lines);
+}
+
 /* ---- loads and stores ----------------------------------------------------------------------- */
 
 /* Each rank reduces a piece of the block's share, and stores it to all ranks. */
@@ -120,6 +148,21 @@ DEV_FN bool reduce_scatter_ld(struct sym *s, const struct steps_part *part)
 	if (!sym_arrive(s))
 		return false;
 	sym_reduce(s, &r, sym_output(s, r.out), NULL);
+	return sym_arrive(s);
+}
+
+/* Never in place: a rank would overwrite blocks that the other one has not sent. */
+DEV_FN bool all_to_all_sym_st(struct sym *s, const struct steps_part *part)
+{
+	if (!sym_arrive(s))
+		return false;
+	for (int32_t k = 0; k < s->nranks; k++) {
+		const int32_t to = sym_other(s, k);
+		const void *srcs[1] = {sym_input(s, sym_block_at(s, to) + part->offset)};
+		void *dsts[1] = {sym_output_of(s, to, sym_block_at(s, s->rank) + part->offset)};
+
+		sym_pass(s, srcs, 1, dsts, 1, part->count, DEV_SUM, false);
+	}
 	return sym_arrive(s);
 }
 

@@ -156,6 +156,24 @@ NCCL_DEVICE_INLINE void *ncclGetLsaMultimemPointer(ncclWindow_t, size_t, ncclDev
 	return nullptr;
 }
 
+/* Returns the communicator's window that has this address of the rank's own buffer. All threads of
+ * the set call it. */
+template <typename Coop>
+NCCL_DEVICE_INLINE ncclWindow_t ncclFindWindow(Coop, ncclDevComm const &comm, void const *ptr)
+{
+	const uintptr_t at = reinterpret_cast<uintptr_t>(ptr);
+
+#pragma unroll 1
+	for (ncclDevCommWindowTable_t t = comm.windowTable; t; t = t->next)
+#pragma unroll 1
+		for (int i = 0; i < NCCL_DEVICE_WINDOWS; i++)
+			if (at - t->entries[i].base < t->entries[i].size)
+				return t->entries[i].window;
+	printf("ncclFindWindow: %p is in no window of the communicator\n", ptr);
+	__trap();
+	return nullptr;
+}
+
 /* ---- resource memory ------------------------------------------------------------------------- */
 
 NCCL_DEVICE_INLINE void *ncclGetResourceBufferLsaPointer(ncclDevComm const &comm,

@@ -124,6 +124,17 @@ typedef struct ncclResourceWindow_vidmem {
 	uint32_t mcOffset4K;
 } ncclResourceWindow_vidmem_t;
 
+#define NCCL_DEVICE_WINDOWS 32 /* in a table */
+
+/* The communicator's windows and their buffers on this rank, for ncclFindWindow. An empty entry has
+ * size 0. */
+struct ncclDevCommWindowTable {
+	struct {
+		uintptr_t base, size;
+		ncclWindow_t window;
+	} entries[NCCL_DEVICE_WINDOWS];
+	struct ncclDevCommWindowTable *next;
+};
 typedef struct ncclDevCommWindowTable *ncclDevCommWindowTable_t;
 
 /* ---- the device communicator ----------------------------------------------------------------- */

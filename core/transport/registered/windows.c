@@ -269,15 +269,17 @@ static ncclResult_t window_check_unused(const struct ncclComm *comm, const struc
 ncclResult_t transport_window_deregister(struct ncclComm *comm, ncclWindow_t win)
 {
 	struct window *w;
-	ncclResult_t rc = window_check(comm, "ncclCommWindowDeregister", win, false, &w);
+	ncclResult_t rc = window_check(comm, "ncclCommWindowDeregister", win, false, &w), freed;
 
 	if (!rc)
 		rc = window_check_unused(comm, w);
 	if (rc)
 		return rc;
 	INFO(LOG_REG, "rank %d: window %p is deregistered", comm->rank, (void *)win);
+	rc = window_record_hide(comm, w);
 	window_remove(comm, w);
-	return window_free(comm, w, true);
+	freed = window_free(comm, w, true);
+	return rc ? rc : freed;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */

@@ -73,6 +73,8 @@ ncclResult_t window_own_free(struct ncclComm *comm, struct window *w, bool close
 
 /* Writes the window's record, and sets its handle. */
 ncclResult_t window_record_make(struct ncclComm *comm, struct window *w);
+/* Empties the window's entry in the table of its chunk. */
+ncclResult_t window_record_hide(struct ncclComm *comm, const struct window *w);
 /* Gives the record back. Its memory stays until window_records_end, because CUDA may wait for
  * kernels when it frees memory. */
 void window_record_drop(struct ncclComm *comm, struct window *w);

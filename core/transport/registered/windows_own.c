@@ -93,10 +93,12 @@ ncclResult_t transport_window_own(struct ncclComm *comm, const struct window_cal
 ncclResult_t transport_window_own_end(struct ncclComm *comm, ncclWindow_t win)
 {
 	struct window *w;
-	ncclResult_t rc = window_check(comm, "ncclDevCommDestroy", win, true, &w);
+	ncclResult_t rc = window_check(comm, "ncclDevCommDestroy", win, true, &w), freed;
 
 	if (rc)
 		return rc;
+	rc = window_record_hide(comm, w);
 	window_remove(comm, w);
-	return window_own_free(comm, w, true);
+	freed = window_own_free(comm, w, true);
+	return rc ? rc : freed;
 }

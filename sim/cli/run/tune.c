@@ -53,14 +53,14 @@ static void tune_unknown(struct argp_state *state, const char *arg, const char *
 
 static void tune_parse_collective(struct tune_options *o, const char *arg, struct argp_state *state)
 {
-	const char *names[DEV_FUNC_COUNT + 1] = {NULL};
+	const char *names[DEV_EDGE_FUNCS + 1] = {NULL};
 	int f = 0;
 
-	for (int i = 0; i < DEV_FUNC_COUNT; i++)
+	for (int i = 0; i < DEV_EDGE_FUNCS; i++)
 		names[i] = tune_func_name((enum dev_func)i);
-	while (f < DEV_FUNC_COUNT && strcmp(arg, names[f]))
+	while (f < DEV_EDGE_FUNCS && strcmp(arg, names[f]))
 		f++;
-	if (f == DEV_FUNC_COUNT)
+	if (f == DEV_EDGE_FUNCS)
 		tune_unknown(state, arg, names);
 	else if (o->funcs >> f & 1)
 		argp_error(state, "collective %s appears twice", arg);
@@ -78,7 +78,7 @@ static void tune_parse_end(struct tune_options *o, struct argp_state *state)
 		argp_error(state, "-b %" PRIu64 " is larger than -e %" PRIu64, c->bytes_min,
 			   c->bytes_max);
 	if (!o->funcs)
-		o->funcs = (1u << DEV_FUNC_COUNT) - 1;
+		o->funcs = (1u << DEV_EDGE_FUNCS) - 1;
 }
 
 static bool tune_parse_world(int key, char *arg, struct argp_state *state, struct scenario *s)
@@ -276,11 +276,11 @@ static void tune_table_fill(struct tune_table *t, const struct tune_options *o,
 
 static int tune_run(const struct tune_options *o, const struct world_machine *m)
 {
-	static struct tune_table tables[DEV_FUNC_COUNT];
+	static struct tune_table tables[DEV_EDGE_FUNCS];
 	static struct tune_world w;
 	int n = 0, code = tune_world_make(&w, o, m);
 
-	for (int f = 0; f < DEV_FUNC_COUNT && code == SIM_PASS; f++) {
+	for (int f = 0; f < DEV_EDGE_FUNCS && code == SIM_PASS; f++) {
 		if (!(o->funcs >> f & 1))
 			continue;
 		tables[n].func = (enum dev_func)f;

@@ -40,6 +40,63 @@ __global__ void pointers(gpu g, addresses a)
 			  ncclGetResourceBufferLsaPointer(c, g.lines.bufHandle, 1));
 }
 
+// ---- windows of addresses -----------------------------------------------------------------------
+
+enum { PIECES = 40, PIECE = 4096 }; // more than a table of the device communicator has
+
+struct pieces {
+	char *at[GPUS];
+	ncclWindow_t win[GPUS][PIECES];
+};
+
+__global__ void finds(gpu g, pieces p)
+{
+	const int i = threadIdx.x, rank = g.dev.rank;
+	const char *at = p.at[rank] + i * PIECE;
+
+	expect(g, ncclFindWindow(ncclCoopThread(), g.dev, at) == p.win[rank][i]);
+	expect(g, ncclFindWindow(ncclCoopThread(), g.dev, at + PIECE - 1) == p.win[rank][i]);
+	expect(g, ncclFindWindow(ncclCoopCta(), g.dev, g.data + 8) == g.win);
+}
+
+static void pieces_register(pieces *p, int first, int n)
+{
+	NEED(ncclGroupStart());
+	for (int g = 0; g < GPUS; g++)
+		for (int i = first; i < first + n; i++)
+			NEED(ncclCommWindowRegister(ranks[g].comm, p->at[g] + i * PIECE, PIECE,
+						    &p->win[g][i], 0));
+	NEED(ncclGroupEnd());
+}
+
+static void pieces_deregister(pieces *p, int first, int n)
+{
+	for (int g = 0; g < GPUS; g++)
+		for (int i = first; i < first + n; i++)
+			NEED(ncclCommWindowDeregister(ranks[g].comm, p->win[g][i]));
+}
+
+static int run_finds()
+{
+	pieces p;
+	int wrong;
+
+	for (int g = 0; g < GPUS; g++) {
+		NEED(cudaSetDevice(g));
+		NEED(ncclMemAlloc((void **)&p.at[g], PIECES * PIECE));
+	}
+	pieces_register(&p, 0, PIECES);
+	wrong = run_all(finds, 1, PIECES, p);
+	pieces_deregister(&p, 3, 5); // other windows get their entries
+	pieces_register(&p, 6, 2);
+	pieces_register(&p, 3, 3);
+	wrong += run_all(finds, 1, PIECES, p);
+	pieces_deregister(&p, 0, PIECES);
+	for (int g = 0; g < GPUS; g++)
+		NEED(ncclMemFree(p.at[g]));
+	return wrong;
+}
+
 // ---- barriers -----------------------------------------------------------------------------------
 
 // In each round the set stores the round to the next rank, and finds that of the previous rank.
@@ -200,15 +257,29 @@ __global__ void old_lines(gpu g)
 		first[threadIdx.x * (1 + 2 * SLOTS)].x = ~0u - 5;
 }
 
-int main()
+// Epochs that wrap, several times.
+static int run_wraps()
+{
+	int wrong = 0;
+
+	for (int i = 0; i < 8; i++)
+		wrong += run_all(old_lines, 1, 2) + run_all(lines<double>, 1, 32, 3);
+	end_all();
+	return report("lines that wrap", wrong);
+}
+
+int main(int argc, char **argv)
 {
 	addresses a;
 	int failed = 0;
 
 	make_all();
+	if (argc > 1 && !strcmp(argv[1], "wrap"))
+		return run_wraps();
 	for (int g = 0; g < GPUS; g++)
 		NEED(ncclGetLsaDevicePointer(ranks[0].win, 0, g, &a.base[g]));
 	failed += report("addresses", run_all(pointers, 1, 1, a));
+	failed += report("windows of addresses", run_finds());
 	failed += report("barriers of blocks", run_all(of_blocks, 2, 40));
 	failed += report("barriers of warps, tiles, lanes and spans", run_all(of_sets, 1, 128));
 	failed += report("barriers of threads", run_all(of_threads, 1, BARRIERS));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Kernels that use what is not there: argument "index", "multimem", "pointer", "gin" or "abort".
+// Kernels that use what is not there: argument "index", "multimem", "pointer", "find",
+// "gin" or "abort".
 #include "devapi.h"
 
 __global__ void use(gpu g, char what)
@@ -14,6 +15,8 @@ __global__ void use(gpu g, char what)
 		ncclLsaBarrierSession<ncclCoopCta> bar(cta, g.dev, ncclTeamTagLsa(), 0, true);
 	if (what == 'p')
 		g.wrong[0] = *(int *)ncclGetLsaMultimemPointer(g.win, 0, g.dev);
+	if (what == 'f')
+		*(ncclWindow_t *)g.data = ncclFindWindow(cta, g.dev, g.wrong);
 	if (what == 'g')
 		ncclGin(g.dev, 0).put(ncclTeamWorld(g.dev), 1, g.win, 0, g.win, 0, 8,
 				      ncclGin_SignalInc{0});

@@ -5,7 +5,9 @@ set -euo pipefail
 build_dir=$(realpath "$1") source_dir=$(realpath "$2")
 doppel=$build_dir/doppel nvcc=$build_dir/doppel-nvcc
 [ -x "$nvcc" ] && [ -e "$build_dir/libfakecuda.so" ] || { echo "skipped: no GPU double in $build_dir"; exit 77; }
-! grep -q fsanitize "$build_dir/compile_commands.json" || { echo "skipped: a program cannot load a sanitizer's build"; exit 77; }
+# shellcheck source=tests/lib.sh
+. "$source_dir/tests/lib.sh"
+need_plain "$build_dir"
 command -v clang++-19 >/dev/null || { echo "skipped: no clang++-19 (apt-get install clang-19)"; exit 77; }
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

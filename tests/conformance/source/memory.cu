@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Vector loads and stores, shared memory (static and of the launch), local arrays, constants,
-// variables of the device, structures as parameters, three dimensions.
+// variables of the device, structures as parameters, three dimensions, functions of string.h.
+#include <cstring>
+
 #include "source.h"
 
 enum { N = 64 };
@@ -84,6 +86,48 @@ __global__ void dimensions(unsigned *c)
 		10000 * threadIdx.y + 100000 * threadIdx.z;
 }
 
+// memcpy and memset of any size and alignment, on global, shared and local memory, sizes that the
+// compiler knows, and a name of the namespace std.
+__global__ void bytes(const unsigned char *a, unsigned char *c, int n)
+{
+	__shared__ unsigned char whole[3 * N];
+	unsigned char mine[N];
+	const int i = threadIdx.x;
+	float one = 1;
+	unsigned bits;
+
+	memset(mine, 9, sizeof mine);
+	memcpy(mine, a + i, n);
+	memset(whole + 3 * i, i, 3);
+	__syncthreads();
+	if (i == 0)
+		memcpy(c + 1, whole, 3 * N - 1);
+	std::memcpy(&bits, &one, sizeof bits);
+	c[3 * N + i] = mine[i];
+	c[4 * N + i] = bits == 0x3f800000;
+}
+
+static int bytes_expected(int i)
+{
+	if (i >= 4 * N)
+		return 1;
+	if (i >= 3 * N)
+		return i - 3 * N < 37 ? 2 * (i - 3 * N) * 5 % 251 : 9;
+	return i ? (i - 1) / 3 : 0;
+}
+
+static void run_bytes()
+{
+	both<unsigned char> a(2 * N), c(5 * N);
+
+	for (int i = 0; i < 2 * N; i++)
+		a.host[i] = i * 5 % 251;
+	a.up();
+	bytes<<<1, N>>>(a.gpu, c.gpu, 37);
+	c.down();
+	check("bytes", c, bytes_expected);
+}
+
 static void run_vectors()
 {
 	both<float4> a(N), c(N);
@@ -143,6 +187,7 @@ int main()
 	c.down();
 	check("locals", c, [&](int i) { return locals_expected(m, i, 20); });
 	run_variables();
+	run_bytes();
 	dimensions<<<dim3(2, 3, 2), dim3(4, 2, 3)>>>(u.gpu);
 	u.down();
 	check("dimensions", u, [](int i) {

@@ -16,10 +16,21 @@
 
 /* One run; the ranks add their results. */
 struct offsets {
+	bool to_all; /* ncclAlltoAll, not ncclAllReduce */
 	int flags;
 	size_t step;       /* between the offsets of successive ranks */
 	int good, refused; /* calls with ncclSuccess, with ncclInvalidUsage */
 };
+
+static ncclResult_t offsets_call(const struct offsets *o, uint8_t *mem, int32_t rank,
+				 ncclComm_t comm, cudaStream_t stream)
+{
+	uint8_t *out = mem + BYTES / 2 + (size_t)rank * o->step;
+
+	if (o->to_all)
+		return ncclAlltoAll(mem, out, COUNT, ncclUint8, comm, stream);
+	return ncclAllReduce(mem, out, COUNT, ncclUint8, ncclSum, comm, stream);
+}
 
 static void offsets_rank(int32_t rank, int32_t nranks, void *arg)
 {
@@ -35,8 +46,7 @@ static void offsets_rank(int32_t rank, int32_t nranks, void *arg)
 	EXPECT_NCCL(ncclSuccess, ncclCommWindowRegister(comm, mem, BYTES, &win, o->flags));
 	EXPECT(win);
 	ranks_barrier();
-	rc = ncclAllReduce(mem, (uint8_t *)mem + BYTES / 2 + (size_t)rank * o->step, COUNT,
-			   ncclUint8, ncclSum, comm, stream);
+	rc = offsets_call(o, mem, rank, comm, stream);
 	o->good += rc == ncclSuccess;
 	o->refused += rc == ncclInvalidUsage;
 	ranks_barrier();
@@ -68,6 +78,28 @@ START_TEST(different_offsets_in_a_window_are_reported)
 }
 END_TEST
 
+START_TEST(different_offsets_of_an_all_to_all_are_reported)
+{
+	struct offsets same = {.to_all = true, .flags = NCCL_WIN_COLL_SYMMETRIC};
+	struct offsets differ = {.to_all = true, .flags = NCCL_WIN_COLL_SYMMETRIC, .step = 4096};
+
+	offsets_run(&same, on_windows);
+	ck_assert_int_eq(same.good, 2);
+	offsets_run(&differ, on_windows);
+	ck_assert_int_eq(differ.good, 1);
+	ck_assert_int_eq(differ.refused, 1);
+}
+END_TEST
+
+START_TEST(an_all_to_all_on_windows_without_the_flag_consists_of_messages)
+{
+	struct offsets o = {.to_all = true, .step = 4096};
+
+	offsets_run(&o, on_windows);
+	ck_assert_int_eq(o.good, 2);
+}
+END_TEST
+
 START_TEST(windows_without_the_flag_have_no_programs_of_their_own)
 {
 	struct offsets o = {.flags = 0, .step = 4096};
@@ -87,6 +119,8 @@ int main(void)
 
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, different_offsets_in_a_window_are_reported);
+	tcase_add_test(t, different_offsets_of_an_all_to_all_are_reported);
+	tcase_add_test(t, an_all_to_all_on_windows_without_the_flag_consists_of_messages);
 	tcase_add_test(t, windows_without_the_flag_have_no_programs_of_their_own);
 	suite_add_tcase(suite, t);
 	return suite_run(suite);

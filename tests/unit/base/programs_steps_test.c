@@ -420,7 +420,7 @@ START_TEST(every_collective_has_one_program_per_algorithm_and_protocol)
 		ck_assert_uint_eq(DEV_STEPS % row.chunk_steps, 0);
 		ck_assert_uint_eq(row.chunk_steps % row.slice_steps, 0);
 	}
-	for (int func = 0; func < DEV_FUNC_COUNT; func++)
+	for (int func = 0; func < DEV_EDGE_FUNCS; func++)
 		for (int proto = 0; proto < DEV_PROTO_COUNT; proto++)
 			ck_assert_int_eq(seen[func][DEV_RING][proto], 1);
 }

@@ -102,7 +102,7 @@ START_TEST(the_fastest_allowed_program_is_chosen)
 	struct tune_model m;
 
 	tune_model_make(&m, &s, 16, TUNE_ALL_PROGRAMS);
-	for (int func = 0; func < DEV_FUNC_COUNT; func++)
+	for (int func = 0; func < DEV_EDGE_FUNCS; func++)
 		for (uint64_t bytes = 1; bytes < 1ull << 36; bytes *= 8) {
 			enum dev_program best =
 				tune_choose(&m, (enum dev_func)func, TUNE_ALL_PROGRAMS, bytes);

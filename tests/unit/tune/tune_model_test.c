@@ -155,7 +155,7 @@ START_TEST(time_grows_with_bytes)
 	for (int32_t nhosts = 1; nhosts <= 8; nhosts *= 2) {
 		const struct topo_summary s = hosts_of(nhosts, 4);
 
-		for (int i = 0; i < 3 * DEV_FUNC_COUNT; i++) {
+		for (int i = 0; i < 3 * DEV_EDGE_FUNCS; i++) {
 			struct algo_cost cost = cost_of(&s, (enum dev_func)(i / 3), protos[i % 3]);
 			uint64_t before = 0;
 
