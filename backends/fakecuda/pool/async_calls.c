@@ -69,10 +69,13 @@ static CUresult async_alloc_call(const struct fc_at *at, CUdeviceptr *dptr, size
 	struct fc_ctx *ctx;
 	cudaError_t rc = fc_enter_ctx(at->call, &ctx);
 
-	if (!rc && (!dptr || !bytes))
+	if (!rc && !dptr)
 		rc = cudaErrorInvalidValue;
 	if (rc)
 		return fc_driver_leave(rc);
+	*dptr = 0;
+	if (!bytes) /* measured: success, and no memory */
+		return fc_driver_leave(cudaSuccess);
 	fc_lock();
 	rc = async_alloc(ctx, pool, stream, bytes, at, dptr);
 	fc_unlock();
@@ -91,8 +94,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPoo
 {
 	const struct fc_at at = FC_AT("cuMemAllocFromPoolAsync");
 
-	/* NULL is no pool here: a size of 0 is refused */
-	return async_alloc_call(&at, dptr, pool ? bytesize : 0, pool, hStream);
+	return async_alloc_call(&at, pool ? dptr : NULL, bytesize, pool, hStream);
 }
 
 /* ---- free ----------------------------------------------------------------------------------- */

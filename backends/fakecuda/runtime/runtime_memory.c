@@ -29,9 +29,7 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
 
 cudaError_t cudaHostAlloc(void **pHost, size_t size, unsigned int flags)
 {
-	/* measured: the flags of such memory omit 'portable' */
-	return FC_RUNTIME("cudaHostAlloc",
-			  cuMemHostAlloc(pHost, size, flags & ~cudaHostAllocPortable));
+	return FC_RUNTIME("cudaHostAlloc", cuMemHostAlloc(pHost, size, flags));
 }
 
 cudaError_t cudaMallocHost(void **ptr, size_t size)

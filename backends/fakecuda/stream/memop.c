@@ -47,7 +47,7 @@ static void memop_write(const struct fc_memop *m)
 				     .bytes = m->bytes,
 				     .wake = (const void *)(uintptr_t)fc_home(m->address),
 				     .op = SHARED_RANGE_WRITE,
-				     .order = m->relaxed ? SHARED_RELAXED : SHARED_RELEASE,
+				     .order = SHARED_RELEASE,
 				     .scope = SHARED_SYSTEM};
 
 	fc_shadow_write(m->address, m->bytes);
@@ -189,9 +189,9 @@ static cudaError_t memop_decode_word(const char *call, unsigned int flags, bool 
 		return memop_refuse(call, cudaErrorNotSupported,
 				    "the GPU cannot flush remote writes "
 				    "(CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES is 0)");
-	if (flags > (writes ? CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER : CU_STREAM_WAIT_VALUE_NOR))
+	/* the second version knows no CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER */
+	if (flags > (writes ? CU_STREAM_WRITE_VALUE_DEFAULT : CU_STREAM_WAIT_VALUE_NOR))
 		return memop_refuse(call, cudaErrorInvalidValue, "unknown flags");
-	m->relaxed = writes && flags;
 	m->test = writes ? 0 : (uint8_t)flags;
 	if (!m->address || m->address % m->bytes)
 		return memop_refuse(call, cudaErrorInvalidValue,

@@ -16,7 +16,6 @@ struct fc_memop {
 	uint8_t what;    /* enum fc_memop_what */
 	uint8_t bytes;   /* 4 or 8; 0: a barrier */
 	uint8_t test;    /* of a wait: CUstreamWaitValue_flags */
-	bool relaxed;    /* a write without a barrier before it */
 	shared_u32 over; /* of a wait: the context died */
 };
 

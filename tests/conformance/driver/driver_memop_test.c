@@ -38,8 +38,7 @@ static void a_write_is_an_operation_of_its_stream(void)
 {
 	OK(cuMemsetD8Async(DEV, 0xff, 32, now.a));
 	OK(cuStreamWriteValue32(now.a, DEV, 5, CU_STREAM_WRITE_VALUE_DEFAULT));
-	OK(cuStreamWriteValue64(now.a, DEV + 8, 0x123456789abcull,
-				CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER));
+	OK(cuStreamWriteValue64(now.a, DEV + 8, 0x123456789abcull, 0));
 	OK(cuMemcpyDtoDAsync(DEV + 16, DEV, 16, now.a));
 	OK(cuStreamSynchronize(now.a));
 	IS(5, word_get(DEV + 16, 32));
@@ -166,7 +165,8 @@ static void wrong_arguments_are_refused(void)
 	IS(CUDA_ERROR_INVALID_VALUE, cuStreamWaitValue32(now.a, 0, 1, 0));
 	IS(CUDA_ERROR_INVALID_VALUE, cuStreamWaitValue64(now.a, DEV, 1, 4));
 	IS(CUDA_ERROR_INVALID_VALUE, cuStreamBatchMemOp(now.a, 1, &p, 1));
-	IS(CUDA_ERROR_INVALID_VALUE, cuStreamBatchMemOp(now.a, 1, NULL, 0));
+	IS(CUDA_ERROR_INVALID_VALUE,
+	   cuStreamWriteValue64(now.a, DEV, 1, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER));
 	p = op_other((CUstreamBatchMemOpType)9, 0);
 	IS(CUDA_ERROR_INVALID_VALUE, cuStreamBatchMemOp(now.a, 1, &p, 0));
 	OK(cuStreamSynchronize(now.a));
