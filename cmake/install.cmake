@@ -55,15 +55,30 @@ if(DOPPEL_GPU STREQUAL "fakecuda")
 		COMMAND ${CMAKE_COMMAND} -E create_symlink libfakecuda.so libcudart.so
 		WORKING_DIRECTORY $<TARGET_FILE_DIR:fakecuda>)
 	install(FILES ${PROJECT_BINARY_DIR}/libcudart.so DESTINATION ${libdir})
-	# a program loads NVML by this name; `doppel exec` adds the folder to its path
+	# programs load NVML and verbs by these names; `doppel exec` adds the folder to their path
 	file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/driver)
 	file(RELATIVE_PATH driver_to_lib /${libdir}/doppel/driver /${libdir})
-	add_custom_command(TARGET fakecuda POST_BUILD
-		COMMAND ${CMAKE_COMMAND} -E create_symlink ../libfakecuda.so driver/libnvidia-ml.so.1
-		WORKING_DIRECTORY $<TARGET_FILE_DIR:fakecuda>)
-	install(CODE "file(MAKE_DIRECTORY \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${libdir}/doppel/driver\")
-		file(CREATE_LINK ${driver_to_lib}libfakecuda.so
-			\"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${libdir}/doppel/driver/libnvidia-ml.so.1\" SYMBOLIC)")
+	# name, target in the build tree, target in an installation
+	set(driver_links libnvidia-ml.so.1 ../libfakecuda.so ${driver_to_lib}libfakecuda.so)
+	if(TARGET fakeverbs)
+		foreach(name libibverbs.so libibverbs.so.1)
+			list(APPEND driver_links ${name} ../libfakeverbs.so ${driver_to_lib}libfakeverbs.so)
+		endforeach()
+	endif()
+	if(TARGET mlx5dv)
+		foreach(name libmlx5.so libmlx5.so.1)
+			list(APPEND driver_links ${name} ../verbs/libmlx5.so.1 ../verbs/libmlx5.so.1)
+		endforeach()
+	endif()
+	while(driver_links)
+		list(POP_FRONT driver_links name to installed_to)
+		add_custom_command(TARGET fakecuda POST_BUILD
+			COMMAND ${CMAKE_COMMAND} -E create_symlink ${to} driver/${name}
+			WORKING_DIRECTORY $<TARGET_FILE_DIR:fakecuda>)
+		install(CODE "file(MAKE_DIRECTORY \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${libdir}/doppel/driver\")
+			file(CREATE_LINK ${installed_to}
+				\"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${libdir}/doppel/driver/${name}\" SYMBOLIC)")
+	endwhile()
 	set(cuda_cflags)
 	set(cuda_libs "-lcudart")
 	set(cuda_dependency "add_library(Doppel::cudart SHARED IMPORTED)

@@ -21,6 +21,16 @@ target_link_options(dropin PRIVATE -Wl,--version-script=${dropin_map} -Wl,--enab
 set_target_properties(dropin PROPERTIES OUTPUT_NAME ibverbs SOVERSION 1
 	LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/verbs LINK_DEPENDS ${dropin_map})
 
+# ---- libfakeverbs.so has the same version nodes: programs that `doppel exec` starts load it by the name
+# libibverbs.so, and look functions up by name and version. Its other names stay without one.
+set(fakeverbs_map ${PROJECT_BINARY_DIR}/libfakeverbs.map)
+add_custom_command(OUTPUT ${fakeverbs_map}
+	COMMAND sed "s/ local: [*];//" ${dropin_map} > ${fakeverbs_map}
+	DEPENDS ${dropin_map} VERBATIM)
+target_sources(fakeverbs PRIVATE ${fakeverbs_map})
+target_link_options(fakeverbs PRIVATE -Wl,--version-script=${fakeverbs_map})
+set_target_properties(fakeverbs PROPERTIES LINK_DEPENDS ${fakeverbs_map})
+
 # ---- librdmacm.so.1, for programs that connect by IP address. It calls the libibverbs.so.1 that the
 # program has.
 if(RDMACM_INCLUDE)

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "dropin/cli/verbs_run.h"
+#include "sim/cli/cli.h"
 #include "sim/engine/sim.h"
 
 #define SPACE_LOCK_TRIES 2000 /* tries of 1 ms each */
@@ -357,4 +358,15 @@ void verbs_space_enter(const struct verbs_run *r)
 			  strerror(rc));
 	else
 		space_furnish();
+}
+
+void cli_hcas_show(uint32_t host)
+{
+	const struct verbs_run r = {.fabric = getenv("DOPPEL_FABRIC")};
+	char text[16];
+
+	snprintf(text, sizeof text, "%u", host);
+	setenv("DOPPEL_HOST", text, 1); /* verbs_sys_fill reads it */
+	verbs_space_enter(&r);
+	unsetenv("DOPPEL_HOST");
 }

@@ -30,6 +30,9 @@ int cli_exec(int argc, char **argv);
 int cli_cc(int argc, char **argv);
 int cli_nvcc(int argc, char **argv);
 int cli_verbs_run(int argc, char **argv);
+/* dropin/cli: shows the HCAs of this host of the machine, in /dev and /sys of a private namespace,
+ * to this process and to programs that it executes. Prints a line for a part that fails. */
+void cli_hcas_show(uint32_t host);
 int cli_ras(int argc, char **argv);
 int cli_faults(int argc, char **argv);
 int cli_env(int argc, char **argv);

@@ -8,6 +8,7 @@
  * its state by one compare-and-swap, and an entry of a dead process is found by its descriptor,
  * which no longer exists.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "sim/world/machine/installed.h"
 #include "sim/world/world_internal.h"
 
 #define SHARE_NAME_BYTES 40
@@ -270,13 +272,24 @@ void world_on_join(const struct world_joiner *joiner)
 	share.joiner = joiner;
 }
 
+/* A program that has no library of ours with HCAs gets them now: they have the fabric. */
+static bool share_joiner_load(void)
+{
+	char path[PATH_MAX];
+
+	if (!share.joiner && world_installed(WORLD_HCAS, path) &&
+	    !dlopen(path, RTLD_NOW | RTLD_NODELETE))
+		fprintf(stderr, "world: %s\n", dlerror());
+	return share.joiner;
+}
+
 int world_share_check(const struct world_config *c)
 {
 	const struct world_share *s = &c->share;
 
 	if (!s->processes)
 		return 0;
-	if (c->real && s->process < s->processes && s->host < c->hosts && share.joiner)
+	if (c->real && s->process < s->processes && s->host < c->hosts && share_joiner_load())
 		return 0;
 	fprintf(stderr,
 		"world: process %u of %u on host %u of %u, expected smaller numbers, a real "

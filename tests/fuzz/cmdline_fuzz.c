@@ -311,10 +311,16 @@ int cli_procs_one(struct cli_options *o)
 	return FUZZ_RUN();
 }
 
-int exec_procs(uint32_t count, uint32_t hosts, char **program)
+int exec_procs(uint32_t count, uint32_t hosts, bool hcas, char **program)
 {
-	(void)count, (void)hosts, (void)program;
+	(void)count, (void)hosts, (void)hcas, (void)program;
 	return FUZZ_RUN();
+}
+
+/* The fuzzer stays in its namespace. */
+void cli_hcas_show(uint32_t host)
+{
+	(void)host;
 }
 
 /* No launcher started this process. */

@@ -115,6 +115,7 @@ struct CUgraphNode_st {
 	uint32_t index;     /* in its graph */
 	uint32_t step;      /* fc_order_make: 1 + its last step; 0: none yet */
 	struct fc_ctx *ctx; /* NULL: the context has ended */
+	bool captured;      /* from a stream; otherwise the program added it to the graph */
 	int32_t rank;
 	const char *call; /* that added it, at `caller` */
 	const void *caller;

@@ -161,6 +161,7 @@ cudaError_t fc_capture_event(struct CUevent_st *e, const char *call)
 
 static void capture_tip(struct CUstream_st *s, struct CUgraphNode_st *n)
 {
+	n->captured = true;
 	s->tips.count = 0;
 	fc_nodes_add(&s->tips, n);
 }
@@ -331,10 +332,12 @@ static void capture_mark_joined(const struct fc_capture *c)
 	fc_nodes_free(&todo);
 }
 
+/* A stream whose dependencies the program has set to nodes of its own needs no join. NCCL leaves
+ * its streams so. */
 static bool capture_all_marked(const struct fc_nodes *list)
 {
 	for (uint32_t i = 0; i < list->count; i++)
-		if (!list->at[i]->step)
+		if (!list->at[i]->step && list->at[i]->captured)
 			return false;
 	return true;
 }

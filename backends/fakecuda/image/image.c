@@ -8,7 +8,11 @@
 #include "backends/fakecuda/ptx/emit.h"
 #include "backends/fakecuda/ptx/parse.h"
 
-enum { IMAGE_SM = 90 }; /* the newest GPU whose code is translated */
+enum {
+	IMAGE_SM = 90,              /* the newest GPU whose code is translated */
+	IMAGE_STACK = 64 << 10,     /* of the default stack: the part for the kernel's functions */
+	IMAGE_STACK_MOST = 8 << 20, /* a stack that overflows is reported */
+};
 
 static struct fc_image *images; /* newest first */
 
@@ -158,6 +162,18 @@ static cudaError_t unit_build(struct fc_unit *u, const char *call)
 	return cudaSuccess;
 }
 
+/* Stacks are reused: powers of two make few sizes. */
+static size_t unit_stack_bytes(const struct ptx_module *m, const struct ptx_func *ptx)
+{
+	uint64_t need = ptx_stack_bytes(m, ptx), bytes = 4 * IMAGE_STACK;
+
+	if (need <= IMAGE_STACK)
+		return 0;
+	while (bytes < need + IMAGE_STACK && bytes < IMAGE_STACK_MOST)
+		bytes *= 2;
+	return bytes;
+}
+
 cudaError_t fc_unit_known(struct fc_unit *u, const char *call)
 {
 	cudaError_t rc = u->ptx ? cudaSuccess : fc_image_parse(u->image, call);
@@ -179,6 +195,7 @@ cudaError_t fc_unit_known(struct fc_unit *u, const char *call)
 	os_mutex_lock(&image_mutex);
 	u->kernel.arg_bytes = ptx->param_bytes;
 	u->kernel.shared_bytes = ptx_shared_bytes(&u->image->module, ptx);
+	u->stack_bytes = unit_stack_bytes(&u->image->module, ptx);
 	u->ptx = ptx;
 	os_mutex_unlock(&image_mutex);
 	return cudaSuccess;

@@ -65,6 +65,7 @@ struct fc_unit {
 	char plain[128];
 	const struct ptx_func *ptx; /* NULL: not known yet */
 	struct ptx_code code;       /* entry NULL: not translated yet */
+	size_t stack_bytes;         /* of a lane's fiber; 0: the engine's default */
 	struct dev_kernel kernel;   /* fc_func.kernel points here */
 };
 

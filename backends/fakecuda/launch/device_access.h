@@ -12,6 +12,8 @@
  * illegal. */
 const struct fc_range *run_range_find(struct dev *d, const char *what, uint64_t address,
 				      uint64_t bytes);
+/* device_lines.c. True if writes of 128 bytes to the range are seen whole. */
+bool run_keeps_lines(struct dev *d, const struct fc_range *r);
 /* Charges the time of a bulk access to the resource that it crosses. */
 void run_charge(struct dev *d, const struct fc_range *r, bool write, uint64_t bytes);
 

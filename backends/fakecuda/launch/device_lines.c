@@ -103,7 +103,7 @@ static inline void line128_make(uint64_t words[LINE128_WORDS], uint32_t line, co
 	words[LINE128_FLAG] = flag;
 }
 
-static bool run_keeps_lines(struct dev *d, const struct fc_range *r)
+bool run_keeps_lines(struct dev *d, const struct fc_range *r)
 {
 	const struct fc_device *dev = d->blk->kernel->ctx->dev;
 

@@ -168,6 +168,7 @@ static uint32_t run_barrier_wait(struct dev *d, struct run_barrier *b, uint32_t 
 		.bytes = 4,
 		.why = why,
 		.from = {d->blk->kernel->rank, (int32_t)d->block, id, "threads of the block"}};
+	run_park(d, &b->phase, phase);
 	run_wait(d, &w, NULL, NULL);
 	mem_barrier_leave(round);
 	return __atomic_load_n(&me->result, __ATOMIC_RELAXED);
@@ -271,6 +272,8 @@ static void run_block_free(struct fakecuda_block *blk)
 		free(blk->thread[i].room);
 		free(blk->thread[i].frames);
 	}
+	for (uint32_t w = 0; blk->warp && w < blk->warps; w++)
+		free(blk->warp[w].lines);
 	free(blk->warp);
 	free(blk->shared_block);
 	free(blk);
@@ -307,10 +310,14 @@ static void run_thread_leave(struct run_thread *t)
 	if (setjmp(t->bottom))
 		return;
 	run_lines_done(&t->d);
-	run_check_exit(&t->d);
 	if (blk->kernel->func->unit)
-		__atomic_or_fetch(&blk->warp[t->d.thread / 32].gone, 1u << t->d.thread % 32,
-				  __ATOMIC_RELAXED);
+		lane_lines_settle(&t->d);
+	run_check_exit(&t->d);
+	if (!blk->kernel->func->unit)
+		return;
+	struct run_warp *w = &blk->warp[t->d.thread / 32];
+	__atomic_or_fetch(&w->gone, 1u << t->d.thread % 32, __ATOMIC_RELAXED);
+	lane_lines_stir(w);
 }
 
 static void run_block_done(struct fakecuda_block *blk)
@@ -389,7 +396,8 @@ static void run_thread_spawn(struct fc_kernel *k, struct fakecuda_block *blk, ui
 				     .warp = (int32_t)warp,
 				     .lane = width == 1 ? -1 : (int32_t)(thread % width),
 				     .home = dev->index * 31 + blk->number,
-				     .owner = &t->d};
+				     .owner = &t->d,
+				     .stack_bytes = k->func->unit ? k->func->unit->stack_bytes : 0};
 	struct sim_task *task;
 	int rc = sim_task_spawn(&task, &attr, run_thread_main, t);
 	if (rc) {

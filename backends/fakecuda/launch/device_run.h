@@ -41,7 +41,8 @@ struct run_warp {
 	struct run_barrier barrier;
 	uint64_t value[2][32];
 	/* kernels from PTX: lane_warp.c */
-	uint32_t gone; /* atomic: bit of each lane that has exited */
+	uint32_t gone;            /* atomic: bit of each lane that has exited */
+	struct lane_lines *lines; /* that lanes write together: lane_lines.c; NULL: none yet */
 	struct lane_meeting {
 		shared_u32 phase; /* lanes wait on it */
 		uint32_t mask, here;
@@ -71,6 +72,8 @@ struct run_thread {
 	uint64_t *room;              /* of fakedev_room; NULL: not used yet, or shared */
 	void *frames;                /* of a lane's functions: lane_calls.c */
 	const struct ptx_lane *lane; /* of a kernel from PTX: has the place in the source */
+	const shared_u32 *parked; /* phase of a barrier or meeting at which it waits, or waited */
+	uint32_t parked_phase;    /* it waits as long as the phase is this one */
 };
 
 struct fakecuda_block {
@@ -106,6 +109,19 @@ static inline void run_lines_done(struct dev *d)
 {
 	if (UNLIKELY(run_self(d)->lines.bytes != 0))
 		run_lines_end(run_self(d));
+}
+
+/* lane_lines.c: lets lanes of the warp that settle check again. */
+void lane_lines_stir(struct run_warp *w);
+/* lane_lines.c: waits until the pieces of lines that the lane wrote are in memory. */
+void lane_lines_settle(struct dev *d);
+/* The thread waits until the phase changes. */
+static inline void run_park(struct dev *d, const shared_u32 *phase, uint32_t now)
+{
+	run_self(d)->parked = phase;
+	run_self(d)->parked_phase = now;
+	if (d->blk->kernel->func->unit)
+		lane_lines_stir(&d->blk->warp[d->thread / 32]);
 }
 
 /* Called first in every function that device code calls. */

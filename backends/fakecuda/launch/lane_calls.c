@@ -95,6 +95,7 @@ void ptx_trap(struct ptx_lane *l, const char *why)
 
 void ptx_pause(struct ptx_lane *l)
 {
+	lane_lines_settle(lane_dev(l));
 	if (++l->spins < LANE_SPINS)
 		return;
 	l->spins = 0;
@@ -107,6 +108,8 @@ void ptx_sleep(struct ptx_lane *l, uint32_t ns)
 
 	run_enter(d, "dev.pause");
 	run_lines_done(d);
+	lane_lines_settle(d);
+	lane_lines_paused(d);
 	os_sleep_ns(ns);
 	if (run_dead(d))
 		run_exit(d);

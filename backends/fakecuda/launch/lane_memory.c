@@ -127,6 +127,15 @@ static uint32_t lane_piece(uint32_t unit, uint32_t n)
 	return unit == 4 && n > 1 ? 8 : unit;
 }
 
+/* The warp's own accesses see lines that are not in memory yet. */
+static inline void lane_show(struct dev *d, const void *near, uint64_t address, uint32_t bytes)
+{
+	struct run_warp *w = &d->blk->warp[d->thread / 32];
+
+	if (!near && UNLIKELY(w->lines != NULL))
+		lane_lines_show(w, address, bytes);
+}
+
 void ptx_load(struct ptx_lane *l, struct ptx_how how, uint64_t address, void *to, uint32_t unit,
 	      uint32_t n)
 {
@@ -135,6 +144,7 @@ void ptx_load(struct ptx_lane *l, struct ptx_how how, uint64_t address, void *to
 
 	lane_check_align(l, "read", address, unit * n);
 	const void *near = lane_near(l, "read", how.space, address, unit * n);
+	lane_show(d, near, address, unit * n);
 	if (near) {
 		lane_near_point(l, how);
 		memcpy(to, near, unit * n);
@@ -158,6 +168,10 @@ void ptx_store(struct ptx_lane *l, struct ptx_how how, uint64_t address, const v
 
 	lane_check_align(l, "write", address, unit * n);
 	void *near = lane_near(l, "write", how.space, address, unit * n);
+	if (!near && unit * n == DEV_LINE_BYTES && how.order == PTX_RELAXED &&
+	    lane_lines_store(d, p, from))
+		return;
+	lane_show(d, near, address, unit * n);
 	if (near) {
 		lane_near_point(l, how);
 		memcpy(near, from, unit * n);
@@ -209,6 +223,8 @@ uint64_t ptx_atom(struct ptx_lane *l, struct ptx_how how, uint64_t address, uint
 	run_enter(d, "dev.atom");
 	if (!near) {
 		run_lines_done(d);
+		lane_lines_settle(d);
+		lane_show(d, NULL, address, bytes);
 		at = fakedev_word(d, (void *)(uintptr_t)address, (int)bytes, lane_orders[how.order],
 				  lane_scopes[how.scope]);
 	}
@@ -220,5 +236,6 @@ uint64_t ptx_atom(struct ptx_lane *l, struct ptx_how how, uint64_t address, uint
 
 void ptx_fence(struct ptx_lane *l, enum ptx_order order, enum ptx_scope scope)
 {
+	lane_lines_settle(lane_dev(l));
 	fakedev_fence(lane_dev(l), lane_orders[order], lane_scopes[scope]);
 }

@@ -88,6 +88,7 @@ static uint32_t lane_meet(struct ptx_lane *l, uint32_t mask, struct lane_arrival
 	m->here |= 1u << l->laneid;
 	mem_barrier_arrive(round);
 	if (m->here == mask) {
+		lane_lines_write(&d->blk->warp[d->thread / 32], mask);
 		lane_meeting_end(m);
 	} else {
 		const struct wait w = {
@@ -98,6 +99,7 @@ static uint32_t lane_meet(struct ptx_lane *l, uint32_t mask, struct lane_arrival
 			.bytes = 4,
 			.why = what,
 			.from = {d->blk->kernel->rank, (int32_t)d->block, -1, "lanes of the warp"}};
+		run_park(d, &m->phase, phase);
 		run_wait(d, &w, NULL, NULL);
 	}
 	mem_barrier_leave(round);
@@ -211,6 +213,7 @@ uint32_t ptx_barrier(struct ptx_lane *l, uint32_t id, uint32_t threads, bool pre
 	if (id >= RUN_BARRIERS)
 		lane_trap(l, cudaErrorLaunchFailure, "barrier %u; expected 0..%d", id,
 			  RUN_BARRIERS - 1);
+	lane_lines_settle(lane_dev(l));
 	return fakedev_barrier(lane_dev(l), (int)id, (int)threads, predicate);
 }
 
@@ -220,5 +223,6 @@ void ptx_barrier_arrive(struct ptx_lane *l, uint32_t id, uint32_t threads)
 		lane_trap(l, cudaErrorLaunchFailure,
 			  "arrival at barrier %u of %u threads; expected 0..%d and a number", id,
 			  threads, RUN_BARRIERS - 1);
+	lane_lines_settle(lane_dev(l));
 	fakedev_barrier_arrive(lane_dev(l), (int)id, (int)threads);
 }

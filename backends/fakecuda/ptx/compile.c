@@ -65,13 +65,34 @@ static bool build_write(const char *path, const char *text, char *error)
 
 /* ---- the compiler --------------------------------------------------------------------------- */
 
+/* The environment without LD_PRELOAD: libraries that are loaded into the program may need symbols
+ * of the program, which the compiler does not have. The caller frees the list. */
+static char **build_environment(void)
+{
+	static const char preload[] = "LD_PRELOAD=";
+	size_t count = 0, kept = 0;
+
+	while (environ[count])
+		count++;
+	char **list = calloc(count + 1, sizeof *list);
+	ASSERT(list);
+	for (size_t i = 0; i < count; i++) {
+		if (strncmp(environ[i], preload, sizeof preload - 1) != 0)
+			list[kept++] = environ[i];
+	}
+	return list;
+}
+
 /* Returns the exit status; -1: the compiler could not be started. */
 static int build_run(const char *const *args)
 {
+	char **environment = build_environment();
 	pid_t pid;
-	int status;
+	int status, rc;
 
-	if (posix_spawnp(&pid, args[0], NULL, NULL, (char *const *)(uintptr_t)args, environ))
+	rc = posix_spawnp(&pid, args[0], NULL, NULL, (char *const *)(uintptr_t)args, environment);
+	free(environment);
+	if (rc)
 		return -1;
 	while (waitpid(pid, &status, 0) < 0) {
 		if (errno != EINTR)

@@ -254,18 +254,6 @@ static void unit_want_operand(struct ptx_emit *e, const struct ptx_operand *o, u
 		unit_want_operand(e, &o->part[i], text);
 }
 
-/* True for a call through a register: any function of the module may be the callee. */
-static bool unit_is_indirect(const struct ptx_stmt *s)
-{
-	if (s->kind != PTX_ST_CODE || s->opcode.bytes < 4 || memcmp(s->opcode.at, "call", 4))
-		return false;
-	for (uint32_t i = 0; i < s->operands; i++) {
-		if (s->operand[i].kind == PTX_OP_REGISTER)
-			return true;
-	}
-	return false;
-}
-
 static void unit_want(struct ptx_emit *e, const struct ptx_func *f)
 {
 	bool *wanted = &e->wanted[f - e->module->func];
@@ -277,7 +265,7 @@ static void unit_want(struct ptx_emit *e, const struct ptx_func *f)
 		const struct ptx_stmt *s = &f->stmt[i];
 		for (uint32_t k = 0; k < s->operands; k++)
 			unit_want_operand(e, &s->operand[k], f->text);
-		if (!unit_is_indirect(s) || e->indirect)
+		if (!ptx_stmt_indirect(s) || e->indirect)
 			continue;
 		e->indirect = true;
 		for (uint32_t k = 0; k < e->module->funcs; k++) {

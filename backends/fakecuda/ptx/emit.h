@@ -18,6 +18,8 @@ char *ptx_emit(const struct ptx_module *m, const struct ptx_func *entry,
 	       char error[PTX_ERROR_BYTES]);
 /* Bytes of shared memory of the kernel and all functions that it can reach. */
 uint32_t ptx_shared_bytes(const struct ptx_module *m, const struct ptx_func *entry);
+/* Bytes of stack that a lane of the kernel needs at most, without those of the double. */
+uint64_t ptx_stack_bytes(const struct ptx_module *m, const struct ptx_func *entry);
 /* The name of the source: vadd for _Z4vaddPKfS0_Pfi. */
 void ptx_plain_name(struct ptx_text name, char *out, size_t bytes);
 

@@ -164,6 +164,8 @@ bool ptx_module_check(struct ptx_module *m);
 const struct ptx_variable *ptx_local_find(const struct ptx_func *f, struct ptx_text name,
 					  const struct ptx_stmt *before);
 const struct ptx_register *ptx_register_find(const struct ptx_func *f, struct ptx_text name);
+/* True for a call through a register: any function of the module may be the callee. */
+bool ptx_stmt_indirect(const struct ptx_stmt *s);
 void ptx_module_free(struct ptx_module *m);
 static inline bool ptx_text_same(struct ptx_text a, struct ptx_text b)
 {

@@ -149,6 +149,17 @@ const struct ptx_register *ptx_register_find(const struct ptx_func *f, struct pt
 	return NULL;
 }
 
+bool ptx_stmt_indirect(const struct ptx_stmt *s)
+{
+	if (s->kind != PTX_ST_CODE || s->opcode.bytes < 4 || memcmp(s->opcode.at, "call", 4))
+		return false;
+	for (uint32_t i = 0; i < s->operands; i++) {
+		if (s->operand[i].kind == PTX_OP_REGISTER)
+			return true;
+	}
+	return false;
+}
+
 static void model_free_operands(struct ptx_operand *o, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)

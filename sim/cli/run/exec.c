@@ -29,7 +29,8 @@ enum {
 	EXEC_ENV,
 	EXEC_LEAKS,
 	EXEC_RAS_DUMP,
-	EXEC_GDB
+	EXEC_GDB,
+	EXEC_SYS
 };
 
 static const struct argp_option exec_argp_options[] = {
@@ -63,6 +64,10 @@ static const struct argp_option exec_argp_options[] = {
 	 0},
 	{"ras-dump", EXEC_RAS_DUMP, "S", 0,
 	 "S seconds after the start print what the ranks wait for (the answer of RAS to DUMP)", 0},
+	{"sys", EXEC_SYS, NULL, 0,
+	 "show the HCAs of the machine to the program in /dev and /sys, in a namespace of its own; "
+	 "programs that use verbs themselves, as NCCL does, look there",
+	 0},
 	{"gdb", EXEC_GDB, NULL, 0, "start the program under gdb, with Doppel's commands loaded", 0},
 	{0},
 };
@@ -74,6 +79,7 @@ struct exec {
 	bool sim;       /* --engine sim was given */
 	bool gdb;
 	bool ras_dump;
+	bool sys;
 };
 
 /* Sets a variable that the program's libraries read: options are passed to them as variables. */
@@ -183,6 +189,9 @@ static error_t exec_parse(int key, char *arg, struct argp_state *state)
 	case EXEC_GDB:
 		e->gdb = true;
 		return 0;
+	case EXEC_SYS:
+		e->sys = true;
+		return 0;
 	case ARGP_KEY_ARG: /* the program and its arguments */
 		e->program = state->argv + state->next - 1;
 		state->next = state->argc;
@@ -194,6 +203,8 @@ static error_t exec_parse(int key, char *arg, struct argp_state *state)
 			argp_error(state,
 				   "%u hosts with %u processes each; expected at most %d processes",
 				   e->hosts, e->per_host, WORLD_JOB_PROCESSES);
+		if (e->sys && !e->procs && e->hosts * e->per_host > 1)
+			argp_error(state, "--sys with several programs; expected --procs, too");
 		if (e->procs)
 			exec_check_procs(e, state);
 		return 0;
@@ -202,8 +213,8 @@ static error_t exec_parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* Adds the folders of libnccl.so.2 and of libnvidia-ml.so.1 to LD_LIBRARY_PATH: a program that was
- * linked without a path to the first, or that loads the second, finds them. */
+/* Adds the folder of libnccl.so.2, and that of NVML and verbs, to LD_LIBRARY_PATH: a program that
+ * was linked without a path to the first, or that loads the others, finds them. */
 static bool exec_library_path(void)
 {
 	char dir[PATH_MAX];
@@ -219,6 +230,15 @@ static bool exec_library_path(void)
 		return false;
 	*strrchr(dir, '/') = '\0';
 	return cli_library_path(dir);
+}
+
+void exec_hcas_show(uint32_t host)
+{
+#if DOPPEL_FAKEVERBS
+	cli_hcas_show(host);
+#else
+	(void)host; /* cli_exec has refused the build */
+#endif
 }
 
 /* Starts gdb around this command without its --gdb: the programs of a job run in this process. */
@@ -283,11 +303,13 @@ int cli_exec(int argc, char **argv)
 	if (e.procs && !exec_library_path())
 		return SIM_USAGE;
 	if (e.procs)
-		return exec_procs(e.procs, e.hosts, e.program);
+		return exec_procs(e.procs, e.hosts, e.sys, e.program);
 	if (e.hosts * e.per_host > 1)
 		return exec_job(argc, argv, &e);
 	if (!world_guest_check() || !exec_library_path())
 		return SIM_USAGE;
+	if (e.sys)
+		exec_hcas_show(0);
 	setenv("DOPPEL_EXEC", "1", 1); /* makes an idle program report itself */
 	if (e.gdb)
 		return cli_gdb(e.program, NULL);

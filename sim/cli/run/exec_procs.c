@@ -17,6 +17,7 @@
 struct exec_procs {
 	struct launcher launcher;
 	uint32_t hosts;
+	bool hcas;
 	char **program;
 };
 
@@ -64,6 +65,8 @@ static void exec_procs_child(uint32_t i, void *arg)
 	os_boot_id(boot, sizeof boot);
 	snprintf(text, sizeof text, "%s-%d-%u", boot, (int)getppid(), host);
 	setenv("NCCL_HOSTID", text, 0);
+	if (all->hcas)
+		exec_hcas_show(host);
 	execvp(all->program[0], all->program);
 	fprintf(stderr, "doppel exec: %s: %s\n", all->program[0], strerror(errno));
 	_exit(errno == ENOENT ? EXEC_NOT_FOUND : EXEC_CANNOT_RUN);
@@ -87,7 +90,7 @@ static bool exec_procs_root(void)
 	return ok && !setenv("NCCL_COMM_ID", text, 0);
 }
 
-int exec_procs(uint32_t count, uint32_t hosts, char **program)
+int exec_procs(uint32_t count, uint32_t hosts, bool hcas, char **program)
 {
 	static struct exec_procs all;
 
@@ -95,6 +98,7 @@ int exec_procs(uint32_t count, uint32_t hosts, char **program)
 	all.launcher =
 		(struct launcher){.count = count, .out = stderr, .grace_s = launcher_grace_s()};
 	all.hosts = hosts;
+	all.hcas = hcas;
 	all.program = program;
 	setenv("DOPPEL_ENGINE", "threads", 1);
 	setenv("DOPPEL_TIMEOUT_MS", LAUNCHER_TIMEOUT_MS, 0);

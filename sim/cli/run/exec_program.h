@@ -15,8 +15,12 @@ bool exec_check_program(const char *name);
 #define EXEC_CANNOT_RUN 126
 #define EXEC_NOT_FOUND  127
 
+/* exec.c: shows the host's HCAs in /dev and /sys to this process. */
+void exec_hcas_show(uint32_t host);
+
 /* exec_procs.c: starts `count` real processes of the program on `hosts` hosts, and waits for them.
- * Returns the exit code of the worst one, or SIM_USAGE, explained. */
-int exec_procs(uint32_t count, uint32_t hosts, char **program);
+ * hcas: each of them gets the HCAs of its host in /dev and /sys. Returns the exit code of the worst
+ * one, or SIM_USAGE, explained. */
+int exec_procs(uint32_t count, uint32_t hosts, bool hcas, char **program);
 
 #endif

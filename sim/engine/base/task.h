@@ -35,7 +35,7 @@ struct sim_task_attr {
 	/* threads engine: key of the worker; tasks with equal keys share one worker */
 	uint32_t home;
 	void *owner; /* free for the code that spawns the task: fakecuda's struct dev */
-	/* engine sim, host tasks: size of the fiber's stack; 0: the configuration's */
+	/* size of the fiber's stack; 0: the configuration's. Not of host tasks of engine threads */
 	size_t stack_bytes;
 };
 

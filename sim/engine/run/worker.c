@@ -40,7 +40,7 @@ int worker_spawn(struct task *t, uint32_t home)
 	if (!eng.config.workers)
 		return ENOSYS; /* the engine of a foreign program */
 	struct worker *k = workers[home % eng.config.workers];
-	int rc = fiber_create(&t->fiber, &t->pub.sp, eng.config.stack_bytes, worker_entry, t);
+	int rc = fiber_create(&t->fiber, &t->pub.sp, t->stack_bytes, worker_entry, t);
 	if (rc)
 		return rc;
 	t->part = k->part;

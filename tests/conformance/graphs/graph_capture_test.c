@@ -371,6 +371,37 @@ static void dependencies_can_be_changed(void)
 	OK(cudaGraphDestroy(g));
 }
 
+/* Captures in a, and in b before a node of the program. With `more` also after it. */
+static cudaError_t capture_before_node(int more)
+{
+	cudaGraph_t g = NULL, ended = NULL;
+	cudaGraphNode_t n = NULL;
+
+	OK(begin(now.a));
+	OK(host(now.a));
+	fork_b();
+	OK(host(now.b));
+	(void)dependencies(now.a, &g);
+	OK(cudaGraphAddEmptyNode(&n, g, NULL, 0));
+	OK(cudaStreamUpdateCaptureDependencies(now.b, &n, NULL, 1,
+					       cudaStreamSetCaptureDependencies));
+	if (more)
+		OK(host(now.b));
+	cudaError_t rc = cudaStreamEndCapture(now.a, &ended);
+	if (!rc) {
+		IS(3, node_count(ended));
+		OK(cudaGraphDestroy(ended));
+	}
+	return rc;
+}
+
+/* NCCL ends its use of a stream with a node that records an event. */
+static void node_of_the_program_needs_no_join(void)
+{
+	IS(cudaSuccess, capture_before_node(0));
+	IS(cudaErrorStreamCaptureUnjoined, capture_before_node(1));
+}
+
 static void wrong_arguments_do_not_invalidate(void)
 {
 	OK(begin(now.a));
@@ -397,6 +428,7 @@ static const struct graph_case cases[] = {
 	CASE(a_forked_stream_without_work_needs_no_join),
 	CASE(a_joined_stream_leaves_the_capture_at_its_end),
 	CASE(work_of_a_destroyed_stream_stays_unjoined),
+	CASE(node_of_the_program_needs_no_join),
 	CASE(only_the_first_stream_ends_a_capture),
 	CASE(two_captures_do_not_merge),
 	CASE(a_capture_does_not_wait_for_work_outside),

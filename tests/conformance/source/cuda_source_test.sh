@@ -23,6 +23,12 @@ for file in "$source_dir"/tests/conformance/source/*.cu; do
 done
 [ -f flow.out ] && { grep -qx 'printf 42 21.00 text x 1099511627776%' flow.out || fail "printf of a kernel"; }
 
+# lines of a warp are whole, in each order of the lanes
+for seed in {2..9}; do
+	"$doppel" exec --leaks error --seed $seed ./lines >lines.out 2>&1 || fail "lines, seed $seed: $(cat lines.out)"
+done
+"$doppel" exec --leaks error --engine threads ./lines >lines.out 2>&1 || fail "lines, engine threads: $(cat lines.out)"
+
 for file in "$source_dir"/examples/cuda/*.cu; do
 	name=example_$(basename "$file" .cu)
 	link=()
@@ -50,6 +56,20 @@ for seed in {1..24}; do
 	"$doppel" exec --seed "$seed" ./weak >weak.out 2>&1 || wrong=$((wrong + 1))
 done
 [ $wrong -gt 0 ] && [ $wrong -lt 24 ] || fail "the ring without fences is wrong in $wrong of 24 seeds"
+
+# a text too long to be optimized, whose registers need more than the default stack of a lane
+awk 'BEGIN {
+	print "#include \"source.h\"\n__global__ void deep(unsigned long long *p)\n{\n\tasm volatile(\"{ .reg .u64 q<24000>; mov.u64 q0, 1;\""
+	for (i = 1; i < 24000; i++)
+		print "\"add.u64 q" i ", q" i - 1 ", 1;\""
+	print "\"st.global.u64 [%0], q23999; }\" ::\"l\"(p) : \"memory\");\n}"
+	print "int main()\n{\n\tboth<unsigned long long> got(1);\n\tdeep<<<1, 32>>>(got.gpu);\n\tgot.down();"
+	print "\tcheck(\"a deep stack\", got, [](int) { return 24000ull; });\n\treturn failures != 0;\n}"
+}' >deep.cu
+"$doppel" cc -I "$source_dir/tests/conformance/source" deep.cu -o deep || fail "deep.cu does not compile"
+for engine in sim threads; do
+	"$doppel" exec --leaks error --engine $engine ./deep >deep.out 2>&1 || fail "deep, engine $engine: $(tail -5 deep.out)"
+done
 
 # images of machine code, and errors of kernels
 cat >wrong.cu <<'CU'
