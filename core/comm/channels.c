@@ -90,10 +90,8 @@ static uint16_t channels_number(const struct channel *channels, int32_t c, bool 
 }
 
 /* Fills in the channels. Channels beyond the distinct rings repeat them from the first. */
-static ncclResult_t channels_fill(struct ncclComm *comm, const struct topo_rings *rings,
-				  const int32_t *order)
+static ncclResult_t channels_fill(struct ncclComm *comm, const struct topo_rings *rings)
 {
-	size_t ranks_bytes = (size_t)rings->distinct * (size_t)comm->nranks * sizeof *order;
 	int32_t n = channels_count(comm, rings->nchannels), pairs = channels_of_messages(comm, n);
 	int32_t all = MIN_OF(pairs + DIV_UP(pairs, SELF_SHARE), channels_most(comm));
 	comm->channels = os_alloc((size_t)all * sizeof *comm->channels, "channels");
@@ -104,12 +102,6 @@ static ncclResult_t channels_fill(struct ncclComm *comm, const struct topo_rings
 	comm->nchannels = n;
 	comm->pair_channels = pairs;
 	comm->launch_channels = all;
-	comm->life->ring_ranks = os_alloc(ranks_bytes, "ring ranks");
-	if (!comm->life->ring_ranks) {
-		WARN("rank %d: no memory for the rings of %d ranks", comm->rank, comm->nranks);
-		return ncclSystemError;
-	}
-	memcpy(comm->life->ring_ranks, order, ranks_bytes);
 	comm->life->rings = rings->distinct;
 	for (int32_t c = n; c < all; c++)
 		comm->channels[c] = (struct channel){.id = c, .ring_prev = -1, .ring_next = -1};
@@ -192,7 +184,7 @@ struct channels_scratch {
 	struct topo_trees trees;
 	struct topo_digest digest;
 	struct topo_rank_info *all;  /* [nranks] */
-	int32_t *order, *parent;     /* of the distinct rings and trees; one allocation */
+	int32_t *parent;             /* [distinct trees * nranks] */
 	struct channels_word word[]; /* [nranks] */
 };
 
@@ -201,9 +193,9 @@ struct channels_scratch {
 static void channels_joined_free(struct channels_scratch *s)
 {
 	os_free(s->all);
-	os_free(s->order);
+	os_free(s->parent);
 	s->all = NULL;
-	s->order = s->parent = NULL;
+	s->parent = NULL;
 }
 
 /* Ends all ranks together after an error that all derive from the same data. A rank that left
@@ -244,8 +236,8 @@ static ncclResult_t channels_compare(struct ncclComm *comm, struct channels_scra
 	uint64_t ends = 0;
 	bool same = true;
 
-	topo_digest_make(&s->digest, comm->nranks, comm->nchannels, &s->rings, s->order, &s->trees,
-			 s->parent);
+	topo_digest_make(&s->digest, comm->nranks, comm->nchannels, &s->rings,
+			 comm->life->ring_ranks, &s->trees, s->parent);
 	mine->hash = topo_digest_hash(&s->digest);
 	mine->relays = proxy_relays_wanted(comm);
 	mine->ends = transport_ends_sum(comm);
@@ -268,7 +260,8 @@ static ncclResult_t channels_join(struct ncclComm *comm, struct channels_scratch
 	ncclResult_t rc = topo_summary_make(&comm->summary, s->all, comm->nranks);
 
 	if (!rc)
-		rc = topo_connect_rings(s->all, comm->nranks, comm->rank, &s->rings, s->order);
+		rc = topo_connect_rings(s->all, comm->nranks, comm->rank, &s->rings,
+					comm->life->ring_ranks);
 	if (!rc)
 		rc = topo_connect_trees(s->all, comm->nranks, comm->rank, &s->trees, s->parent);
 	/* The graphs of one host do not fit together. */
@@ -294,7 +287,7 @@ static ncclResult_t channels_agree(struct ncclComm *comm, struct channels_scratc
 	if (rc)
 		return rc;
 	ASSERT(rings->distinct > 0 && rings->nchannels >= rings->distinct);
-	rc = channels_fill(comm, rings, scratch->order);
+	rc = channels_fill(comm, rings);
 	if (!rc)
 		rc = comm_collnet_make(comm, scratch->all);
 	/* without the programs that these machines do not need: their connections are not made */
@@ -380,18 +373,16 @@ static ncclResult_t channels_gather_all(struct ncclComm *comm, struct topo_rank_
 }
 
 /* Makes room for as many rings and trees as the gathered data has. */
-static ncclResult_t channels_room(const struct ncclComm *comm, struct channels_scratch *s)
+static ncclResult_t channels_room(struct ncclComm *comm, struct channels_scratch *s)
 {
 	size_t rings = (size_t)topo_connect_fewest(s->all, comm->nranks) * (size_t)comm->nranks;
 
-	s->order = os_alloc(3 * rings * sizeof *s->order, "rings and trees");
-	if (!s->order) {
-		WARN("rank %d: no memory for the rings and trees of %d ranks", comm->rank,
-		     comm->nranks);
-		return ncclSystemError;
-	}
-	s->parent = s->order + rings;
-	return ncclSuccess;
+	comm->life->ring_ranks = os_alloc(rings * sizeof *comm->life->ring_ranks, "ring ranks");
+	s->parent = os_alloc(2 * rings * sizeof *s->parent, "parents in trees");
+	if (comm->life->ring_ranks && s->parent)
+		return ncclSuccess;
+	WARN("rank %d: no memory for the rings and trees of %d ranks", comm->rank, comm->nranks);
+	return ncclSystemError;
 }
 
 ncclResult_t comm_channels_make(struct ncclComm *comm)

@@ -96,6 +96,7 @@ static ncclResult_t comm_init_steps(struct ncclComm *comm)
 	struct init_times t = {.start_ns = os_now_ns()};
 	ncclResult_t rc = cuda_result(cudaSetDevice(comm->cuda_dev), "cudaSetDevice");
 	comm_init_step(comm, COMM_STEP_JOIN, ncclSuccess);
+	transport_steps_set(comm);
 	if (rc)
 		bootstrap_give_up(&comm->life->id, comm->rank, comm->nranks, log_task_error());
 	else

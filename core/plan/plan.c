@@ -162,7 +162,7 @@ ncclResult_t plan_init(struct ncclComm *comm)
 	};
 	plan_model_make(comm, &st->limits);
 	for (int p = 0; p < DEV_PROTO_COUNT; p++)
-		st->limits.step_bytes[p] = transport_step_bytes((enum dev_proto)p);
+		st->limits.step_bytes[p] = comm->step_bytes[p];
 	rc = tuner_open(&st->limits.tuner, comm);
 	if (!rc)
 		rc = plan_kernels_load(comm, st);

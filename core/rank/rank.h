@@ -165,6 +165,7 @@ struct ncclComm {
 	struct conn_want *want;                /* [nends]: peer -1: this rank has no such end */
 	int32_t nends;
 	uint8_t protos[RANK_CONN_INDEXES]; /* bits, by enum conn_index: protocols with a buffer */
+	uint32_t step_bytes[DEV_PROTO_COUNT]; /* bytes of a step of collectives */
 	struct topo_summary summary; /* summary of all ranks' machines; zero if there is one rank */
 
 	const struct transport *network; /* between hosts */

@@ -119,6 +119,12 @@ static bool transport_pair_is_small(const struct conn *c)
 	       (c->transport == &transport_p2p && transport_pair_has_nvlink(c->comm, c->peer));
 }
 
+void transport_steps_set(struct ncclComm *comm)
+{
+	for (int p = 0; p < DEV_PROTO_COUNT; p++)
+		comm->step_bytes[p] = transport_step_bytes((enum dev_proto)p);
+}
+
 uint32_t transport_conn_step_bytes(const struct conn *c, enum dev_proto proto)
 {
 	enum conn_index index = (enum conn_index)c->index;
@@ -127,7 +133,8 @@ uint32_t transport_conn_step_bytes(const struct conn *c, enum dev_proto proto)
 	if (!(index == CONN_PAIR ? transport_messages_have(c->comm, proto)
 				 : c->comm->protos[index] >> proto & 1))
 		return 0;
-	bytes = transport_step_bytes(proto);
+	bytes = c->comm->step_bytes[proto];
+	ASSERT(bytes > 0);
 	return index == CONN_PAIR && proto == DEV_SIMPLE && transport_pair_is_small(c)
 		       ? MIN_OF(bytes, TRANSPORT_PAIR_STEP_BYTES)
 		       : bytes;

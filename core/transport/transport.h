@@ -137,6 +137,8 @@ ncclResult_t transport_connect_upload(struct conn_job *job);
 void transport_connect_drop(struct conn_job *job);
 /* Returns the end, connected or not; NULL: it does not exist. */
 struct conn *transport_conn_find(const struct ncclComm *comm, const struct conn_want *want);
+/* Sets comm->step_bytes from the environment, before the first connection. */
+void transport_steps_set(struct ncclComm *comm);
 /* Returns the number of channels over which this rank and `peer` send messages, in both directions.
  * It is at most NCCL_MAX_P2P_NCHANNELS. */
 int32_t transport_pair_channels(const struct ncclComm *comm, int32_t peer);

@@ -74,7 +74,7 @@ static inline void segment_fill(struct fabric_segment *s)
 #undef FILL
 	w->rings.first = w->rings.free[31] = s->arena.used;
 	w->rings.bytes = HCA_RINGS_BYTES;
-	s->arena.used += HCA_RINGS_BYTES;
+	s->arena.used += HCA_RINGS_BYTES + HCA_RINGS_HEADS(HCA_RINGS_BYTES);
 }
 
 /* Maps all of the arena, as programs do; never unmapped. */

@@ -10,18 +10,23 @@
 #include "core/transport/transport_internal.h"
 #include "tests/suite.h"
 
-/* A communicator whose connections have these protocols. */
-#define COMM_OF(bits)                                                                              \
-	{                                                                                          \
-		.protos = {(bits), (bits), (bits), (bits), (bits), (bits) }                        \
-	}
+/* Returns a communicator whose connections have these protocols. */
+static struct ncclComm comm_of(uint8_t bits)
+{
+	struct ncclComm comm = {.rank = 0};
+
+	memset(comm.protos, bits, sizeof comm.protos);
+	transport_steps_set(&comm);
+	return comm;
+}
+
 #define ALL_PROTOS ((1u << DEV_PROTO_COUNT) - 1)
 
 static const struct transport network = {.name = "network", .network = true};
 
 START_TEST(step_is_an_eighth_of_the_buffer_in_whole_grains)
 {
-	struct ncclComm comm = COMM_OF(ALL_PROTOS);
+	struct ncclComm comm = comm_of(ALL_PROTOS);
 	const struct conn c = {.comm = &comm, .transport = &network};
 
 	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_SIMPLE), 512 << 10);
@@ -65,12 +70,12 @@ END_TEST
 
 START_TEST(protocol_that_is_not_allowed_has_no_buffer)
 {
-	struct ncclComm comm = COMM_OF(1u << DEV_SIMPLE);
+	struct ncclComm comm = comm_of(1u << DEV_SIMPLE);
 	const struct conn c = {.comm = &comm, .transport = &network};
 
 	ck_assert_uint_gt(transport_conn_step_bytes(&c, DEV_SIMPLE), 0);
 	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_LL), 0);
-	comm = (struct ncclComm)COMM_OF(1u << DEV_LL);
+	comm = comm_of(1u << DEV_LL);
 	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_SIMPLE), 0);
 	ck_assert_uint_gt(transport_conn_step_bytes(&c, DEV_LL), 0);
 	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_LL128), 0);
@@ -79,13 +84,13 @@ END_TEST
 
 START_TEST(messages_have_simple_always_and_ll_where_it_is_allowed)
 {
-	struct ncclComm comm = COMM_OF(1u << DEV_LL);
+	struct ncclComm comm = comm_of(1u << DEV_LL);
 	const struct conn c = {.comm = &comm, .transport = &network, .index = CONN_PAIR};
 
 	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_SIMPLE), 128 << 10);
 	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_LL), 64 << 10);
 	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_LL128), 0);
-	comm = (struct ncclComm)COMM_OF(1u << DEV_LL128);
+	comm = comm_of(1u << DEV_LL128);
 	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_SIMPLE), 128 << 10);
 	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_LL), 0);
 	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_LL128), 0);
@@ -94,7 +99,7 @@ END_TEST
 
 START_TEST(messages_over_shared_memory_have_the_steps_of_collectives)
 {
-	struct ncclComm comm = COMM_OF(ALL_PROTOS);
+	struct ncclComm comm = comm_of(ALL_PROTOS);
 	const struct conn c = {.comm = &comm, .transport = &transport_shm, .index = CONN_PAIR};
 
 	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_SIMPLE), 512 << 10);
@@ -103,10 +108,11 @@ END_TEST
 
 START_TEST(messages_have_no_ll_below_a_threshold_of_0)
 {
-	struct ncclComm comm = COMM_OF(ALL_PROTOS);
+	setenv("NCCL_P2P_LL_THRESHOLD", "0", 1);
+
+	struct ncclComm comm = comm_of(ALL_PROTOS);
 	const struct conn c = {.comm = &comm, .transport = &network, .index = CONN_PAIR};
 
-	setenv("NCCL_P2P_LL_THRESHOLD", "0", 1);
 	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_LL), 0);
 	ck_assert_uint_eq(transport_conn_step_bytes(&c, DEV_SIMPLE), 128 << 10);
 }
@@ -127,7 +133,7 @@ END_TEST
 
 START_TEST(ends_with_other_steps_are_invalid_usage)
 {
-	struct ncclComm comm = COMM_OF(ALL_PROTOS);
+	struct ncclComm comm = comm_of(ALL_PROTOS);
 	const struct conn c = {.comm = &comm, .transport = &network};
 	const uint32_t same[] = {512 << 10, 64 << 10, 600 << 10};
 	const uint32_t lines[] = {512 << 10, 32 << 10, 600 << 10};

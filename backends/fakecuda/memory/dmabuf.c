@@ -49,13 +49,16 @@ struct dmabuf_range {
 	bool open, closed;       /* a descriptor was found by the last search; none will be */
 };
 
-#define DMABUF_FILES 256
+#define DMABUF_FILES 512
+/* Only files with smaller descriptors stay open. */
+#define DMABUF_FILE_FDS 4096
 
 /* The ranges exported in this world, and the files of the first ranges, which all worlds share. */
 static struct {
 	struct dmabuf_range *range;
 	uint64_t count, room;
-	int file[DMABUF_FILES]; /* descriptor + 1; 0: not created yet */
+	int file[DMABUF_FILES];                 /* descriptor + 1; 0: not created yet */
+	uint64_t is_file[DMABUF_FILE_FDS / 64]; /* bits by descriptor: it is one of file[] */
 	/* [fds]: the last export with this descriptor; NULL: no export, or it was closed. */
 	struct fc_dmabuf **by_fd;
 	int fds;
@@ -206,11 +209,15 @@ static int dmabuf_open(uint64_t number)
 {
 	int *file = &dmabuf.file[number % DMABUF_FILES];
 
-	if (number >= DMABUF_FILES)
-		return dmabuf_make(number);
-	if (!*file)
-		*file = dmabuf_make(number) + 1;
-	return *file ? fcntl(*file - 1, F_DUPFD_CLOEXEC, 0) : -1;
+	if (number >= DMABUF_FILES || !*file) {
+		int fd = dmabuf_make(number);
+
+		if (number >= DMABUF_FILES || fd < 0 || fd >= DMABUF_FILE_FDS)
+			return fd;
+		*file = fd + 1;
+		dmabuf.is_file[fd / 64] |= 1ull << fd % 64;
+	}
+	return fcntl(*file - 1, F_DUPFD_CLOEXEC, 0);
 }
 
 static CUresult dmabuf_of(struct fc_proc *proc, CUdeviceptr ptr, size_t bytes,
@@ -351,12 +358,12 @@ CUresult fc_dmabuf_import(struct fc_proc *proc, int fd, struct fc_device **dev, 
 	return CUDA_SUCCESS;
 }
 
-/* True if it is the file that stays open for all worlds. */
-static bool dmabuf_is_file(int fd, const struct dmabuf_range *range)
+/* True if it is a file that stays open for all worlds. */
+static bool dmabuf_is_file(int fd)
 {
-	uint64_t number = (uint64_t)(range - dmabuf.range);
+	uint32_t bit = (uint32_t)fd % 64;
 
-	return number < DMABUF_FILES && dmabuf.file[number] == fd + 1;
+	return fd < DMABUF_FILE_FDS && dmabuf.is_file[fd / 64] >> bit & 1;
 }
 
 /* Marks the ranges that open descriptors of the real process have, which all simulated processes
@@ -371,7 +378,7 @@ static bool dmabuf_mark_open(void)
 		const struct dmabuf_range *range;
 		int fd = atoi(e->d_name);
 
-		if (e->d_name[0] != '.' && !dmabuf_read(fd, &range) && !dmabuf_is_file(fd, range))
+		if (e->d_name[0] != '.' && !dmabuf_is_file(fd) && !dmabuf_read(fd, &range))
 			dmabuf.range[range - dmabuf.range].open = true;
 	}
 	closedir(all);

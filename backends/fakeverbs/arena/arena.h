@@ -83,17 +83,21 @@ static inline uint32_t hca_slab_room(const struct hca_slab *s)
 
 /* Memory of rings (rings.c). Rings have a range of their own, so that rings cannot starve tables
  * and packets, nor the reverse. The rest of the arena holds all tables at their maximum size. */
-#define HCA_RINGS_BYTES (2880ull << 20)
+#define HCA_RINGS_BYTES (2832ull << 20)
+#define HCA_RING_GRAIN  2048ull
+#define HCA_RING_HEAD   32ull
+/* Returns the bytes of the headers of a range. */
+#define HCA_RINGS_HEADS(bytes) ((bytes) / HCA_RING_GRAIN * HCA_RING_HEAD)
 struct hca_rings {
 	uint32_t lock, pad;
-	uint64_t first, bytes; /* the range */
-	/* offset from which no block was ever allocated: still zeroed, except for one header */
-	uint64_t fresh;
-	uint64_t free[48]; /* free blocks by power of two; 0: empty list */
+	uint64_t first, bytes; /* the range; its headers follow it */
+	uint64_t fresh;        /* offset from which no ring was ever allocated: still zeroed */
+	uint64_t free[48];     /* free blocks by power of two; 0: empty list */
 };
-/* Prepares the range at `memory`: `bytes` zeroed bytes of the arena. */
+/* Prepares the range at `memory`: `bytes` + HCA_RINGS_HEADS(bytes) zeroed bytes of the arena. */
 void hca_rings_init(struct hca_rings *r, void *memory, uint64_t bytes);
-/* Allocates zeroed memory. Returns its offset in the arena, aligned to 64; 0: no room. */
+/* Allocates zeroed memory, at least a byte. Returns its offset in the arena, aligned to 64; 0: no
+ * room. */
 uint64_t hca_ring_alloc(struct hca_rings *r, uint64_t bytes);
 /* Frees a ring; 0 is ignored. */
 void hca_ring_free(struct hca_rings *r, uint64_t ring);

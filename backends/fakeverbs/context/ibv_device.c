@@ -133,8 +133,15 @@ struct hca_list {
 	void *token;   /* block of the process' memory that represents the list */
 	uint64_t life; /* value of hca_life at its creation */
 };
-static struct hca_list *hca_lists; /* under hca_proc_lock */
+enum { HCA_LIST_BUCKETS = 1024 };
+DOPPEL_STATIC_CHECK(HCA_LIST_BUCKETS == 1 << (64 - 54), "hca_list_bucket uses the top ten bits");
+static struct hca_list *hca_lists[HCA_LIST_BUCKETS]; /* by address; under hca_proc_lock */
 static uint64_t hca_life;
+
+static struct hca_list **hca_list_bucket(struct ibv_device **device)
+{
+	return &hca_lists[((uintptr_t)device * 0x9e3779b97f4a7c15ull) >> 54];
+}
 
 void hca_devices_forget(void)
 {
@@ -166,8 +173,8 @@ static struct hca_list *hca_list_make(const struct hca_proc *p)
 		device[i] = (struct ibv_device *)(uintptr_t)&p->device[i].ibv;
 	*l = (struct hca_list){.device = device, .token = token, .life = hca_life};
 	hca_lock(&hca_proc_lock);
-	l->older = hca_lists;
-	hca_lists = l;
+	l->older = *hca_list_bucket(device);
+	*hca_list_bucket(device) = l;
 	hca_unlock(&hca_proc_lock);
 	return l;
 }
@@ -176,7 +183,7 @@ static struct hca_list *hca_list_make(const struct hca_proc *p)
 static struct hca_list *hca_list_take(struct ibv_device **device)
 {
 	hca_lock(&hca_proc_lock);
-	struct hca_list **at = &hca_lists;
+	struct hca_list **at = hca_list_bucket(device);
 
 	while (*at && ((*at)->device != device || (*at)->life != hca_life))
 		at = &(*at)->older;

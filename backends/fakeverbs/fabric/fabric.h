@@ -24,7 +24,7 @@
 #pragma GCC visibility push(hidden)
 
 #define FABRIC_MAGIC   0x6661627269632d31ull
-#define FABRIC_VERSION 1u
+#define FABRIC_VERSION 2u
 #define FABRIC_MEMBERS 256u
 
 struct fabric_member {

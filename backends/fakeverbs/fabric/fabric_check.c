@@ -91,7 +91,8 @@ static bool fabric_rings_fit(const struct fabric_segment *seg, const struct hca_
 					.used = fabric_load(&seg->arena.used)};
 	const struct fabric_view range = {.first = r->first, .used = r->first + r->bytes};
 
-	if (r->bytes != HCA_RINGS_BYTES || !fabric_inside(&all, r->first, r->bytes))
+	if (r->bytes != HCA_RINGS_BYTES ||
+	    !fabric_inside(&all, r->first, r->bytes + HCA_RINGS_HEADS(HCA_RINGS_BYTES)))
 		return false;
 	for (uint32_t i = 0; i < ARRAY_LEN(r->free); i++) {
 		uint64_t at = fabric_load(&r->free[i]);

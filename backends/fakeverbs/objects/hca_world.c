@@ -17,7 +17,8 @@ static struct hca_world *hca_world_make(void)
 {
 	uint32_t ports = world_port_count();
 	struct hca_world *w = world_arena_alloc(sizeof *w + ports * sizeof w->port[0], "hca world");
-	void *rings = world_arena_alloc(HCA_RINGS_BYTES, "hca rings");
+	void *rings =
+		world_arena_alloc(HCA_RINGS_BYTES + HCA_RINGS_HEADS(HCA_RINGS_BYTES), "hca rings");
 
 	ASSERT(w && rings);
 	w->ports = ports;

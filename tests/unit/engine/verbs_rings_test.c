@@ -4,6 +4,7 @@
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "backends/fakeverbs/arena/rings.c"
 #include "sim/engine/sim.h"
@@ -41,7 +42,9 @@ static void setup(void)
 
 	ck_assert_int_eq(sim_start(&sim), 0);
 	ck_assert_int_eq(world_create(&world), 0);
-	hca_rings_init(&rings, world_arena_alloc(RANGE_BYTES, "rings"), RANGE_BYTES);
+	hca_rings_init(&rings,
+		       world_arena_alloc(RANGE_BYTES + HCA_RINGS_HEADS(RANGE_BYTES), "rings"),
+		       RANGE_BYTES);
 	memset(held, 0, sizeof held);
 	drawn = 1;
 }
@@ -55,7 +58,7 @@ static void teardown(void)
 /* All of it in one block again. */
 static void expect_whole(void)
 {
-	uint64_t all = hca_ring_alloc(&rings, RANGE_BYTES - sizeof(struct rings_block));
+	uint64_t all = hca_ring_alloc(&rings, RANGE_BYTES);
 
 	ck_assert_uint_ne(all, 0);
 	hca_ring_free(&rings, all);
@@ -118,6 +121,24 @@ START_TEST(what_is_given_back_joins_and_serves_any_size)
 }
 END_TEST
 
+/* Rings that no queue has used take no memory. */
+START_TEST(new_rings_touch_no_page_of_theirs)
+{
+	uint64_t first = hca_ring_alloc(&rings, 16384), last = first;
+	unsigned char resident[RANGE_BYTES / 4096];
+
+	for (int i = 0; i < 9; i++)
+		last = hca_ring_alloc(&rings, 16384);
+	ck_assert_uint_ne(last, 0);
+	uintptr_t from = ALIGN_UP((uintptr_t)world_arena_at(first), 4096);
+	uintptr_t to = (uintptr_t)world_arena_at(last) / 4096 * 4096;
+
+	ck_assert_int_eq(mincore((void *)from, to - from, resident), 0);
+	for (size_t i = 0; i < (to - from) / 4096; i++)
+		ck_assert_int_eq(resident[i] & 1, 0);
+}
+END_TEST
+
 START_TEST(no_two_rings_share_a_byte)
 {
 	for (uint32_t n = 0; n < STEPS; n++)
@@ -146,7 +167,8 @@ END_TEST
 
 START_TEST(too_much_is_none)
 {
-	ck_assert_uint_eq(hca_ring_alloc(&rings, RANGE_BYTES), 0);
+	ck_assert_uint_eq(hca_ring_alloc(&rings, RANGE_BYTES + 1), 0);
+	ck_assert_uint_eq(hca_ring_alloc(&rings, 0), 0);
 	ck_assert_uint_eq(hca_ring_alloc(&rings, UINT64_MAX), 0);
 	ck_assert_uint_eq(hca_ring_alloc(&rings, UINT64_MAX - 100), 0);
 	hca_ring_free(&rings, 0);
@@ -160,16 +182,16 @@ static void die_inside(void)
 	struct rings_block *b;
 
 	for (uint64_t at = rings.first; at < rings.first + rings.bytes; at += rings_size(b)) {
-		b = rings_at(at);
+		b = rings_at(&rings, at);
 		b->before = draw(1000);
 		if (!rings_is_free(b))
 			continue;
 		b->next = draw(1000);
 		b->previous = draw(1000);
-		if (b->size >= 256 && draw(2)) { /* two as yet */
-			*rings_at(at + 128) = (struct rings_block){.size = b->size - 128};
-			b->size = 128;
-			rings.fresh = MAX_OF(rings.fresh, at + 128 + sizeof *b);
+		if (b->size > HCA_RING_GRAIN && draw(2)) { /* two as yet */
+			*rings_at(&rings, at + HCA_RING_GRAIN) =
+				(struct rings_block){.size = b->size - HCA_RING_GRAIN};
+			b->size = HCA_RING_GRAIN;
 		}
 	}
 	for (uint32_t i = 0; i < ARRAY_LEN(rings.free); i++)
@@ -197,6 +219,7 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, what_is_given_back_joins_and_serves_any_size);
+	tcase_add_test(t, new_rings_touch_no_page_of_theirs);
 	tcase_add_test(t, no_two_rings_share_a_byte);
 	tcase_add_test(t, the_same_calls_give_the_same_offsets);
 	tcase_add_test(t, too_much_is_none);
