@@ -25,7 +25,7 @@ ncclResult_t profiler_call_init(struct profiler_comm *pc, const struct ncclComm 
 
 /* ---- numbers of version 1 ------------------------------------------------------------------- */
 
-#define PROFILER_V1_UNKNOWN 255 /* an algorithm that NCCL does not have */
+#define PROFILER_V1_UNKNOWN 255 /* a function or an algorithm without a number */
 
 /* Returns the place of a text in a list. */
 static uint8_t profiler_v1_number(const char *text, const char *const *names, size_t n)

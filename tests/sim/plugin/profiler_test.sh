@@ -105,6 +105,13 @@ logged 'a mask at the first init only' '^profiler v7: group 4 coll 4 ' 1
 PROF_TAG=77 run 'a tag' 0 "$newest" "${small[@]}"
 logged 'a tag' 'profiler bad: coll: tag 0' # the runner sets none: the check sees it
 
+# an all-to-all is a collective on windows
+for version in 1 2 3 4 5 6 7; do
+	run "to all, version $version" 0 "$folder/libprofiler_plugin_$version.so" all_to_all --gpus 2 -R 2 -b 8 -e 8
+	clean "to all, version $version"
+	[ "$(number coll)" -gt 0 ] && [ -z "$(number p2p)" ] || fail "to all, version $version: no collective, or messages"
+done
+
 # ---- messages through another rank have their events where they are sent, with that rank's process
 
 run 'PXN' 0 "$newest" all_to_all --hosts 2 --gpus 8 -b 64K -e 64K
