@@ -85,6 +85,14 @@ static inline uint##bits##_t shared_add_u##bits(shared_u##bits *p, uint##bits##_
 	shared_hook_wrote(p, sizeof *p, SHARED_RMW);                                               \
 	return old;                                                                                \
 }                                                                                                  \
+static inline uint##bits##_t shared_or_u##bits(shared_u##bits *p, uint##bits##_t v,                \
+					       enum shared_order o)                                \
+{                                                                                                  \
+	shared_hook_point(p, sizeof *p, SHARED_RMW, o);                                            \
+	uint##bits##_t old = __atomic_fetch_or(&p->v_, v, o);                                      \
+	shared_hook_wrote(p, sizeof *p, SHARED_RMW);                                               \
+	return old;                                                                                \
+}                                                                                                  \
 static inline uint##bits##_t shared_exchange_u##bits(shared_u##bits *p, uint##bits##_t v,          \
 						     enum shared_order o)                          \
 {                                                                                                  \

@@ -10,11 +10,12 @@ static shared_u64 *registry_word(void)
 	return (shared_u64 *)(void *)&os_proc()->slot[OS_SLOT_CORE];
 }
 
+/* No step compares the first node's address, which differs from run to run: a compare-and-swap would
+ * fail or not by what the heap gives. */
 struct registry_node *registry_lock(void)
 {
 	shared_u64 *word = registry_word();
-	uint64_t seen = shared_load_u64(word, SHARED_RELAXED);
-	struct wait w = {
+	const struct wait w = {
 		.on = word,
 		.want = 0,
 		.mask = REGISTRY_LOCKED,
@@ -23,15 +24,11 @@ struct registry_node *registry_lock(void)
 		.why = "the process' list of communicators",
 		.from = {.rank = -1, .channel = -1, .step = -1},
 	};
-	for (;;) {
-		if (seen & REGISTRY_LOCKED) {
-			(void)os_wait_one(&w, NULL);
-			seen = shared_load_u64(word, SHARED_RELAXED);
-		} else if (shared_cas_weak_u64(word, &seen, seen | REGISTRY_LOCKED,
-					       SHARED_ACQUIRE)) {
-			return (struct registry_node *)(uintptr_t)seen;
-		}
-	}
+	uint64_t first;
+
+	while ((first = shared_or_u64(word, REGISTRY_LOCKED, SHARED_ACQUIRE)) & REGISTRY_LOCKED)
+		(void)os_wait_one(&w, NULL);
+	return (struct registry_node *)(uintptr_t)first;
 }
 
 void registry_unlock(struct registry_node *first)
