@@ -10,8 +10,8 @@ static shared_u64 *registry_word(void)
 	return (shared_u64 *)(void *)&os_proc()->slot[OS_SLOT_CORE];
 }
 
-/* No step compares the first node's address, which differs from run to run: a compare-and-swap would
- * fail or not by what the heap gives. */
+/* No step compares the first node's address, which differs from run to run: a compare-and-swap
+ * would fail or not by what the heap gives. */
 struct registry_node *registry_lock(void)
 {
 	shared_u64 *word = registry_word();
