@@ -407,6 +407,27 @@ void swarm_programs_after(struct scenario *s, uint64_t seed)
 	swarm_ras(s, seed);
 }
 
+/* The config of the run's communicator names sockets, in three of four families between hosts with
+ * HCAs. These have no such GID, so that each call which connects over them fails: no member of the
+ * family may use them. */
+void swarm_config_sockets(struct scenario *s, uint64_t seed)
+{
+	struct lab_config *c = &s->lab;
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.config_sockets");
+	bool drawn = sim_rng_below(&rng, 4) != 0;
+	bool family = c->transient && c->children && c->hosts > 1 && !s->plan[0] &&
+		      c->drive == LAB_DRIVE_RANK;
+
+	if (!drawn || !family || c->idle || c->init_fails || c->scenes || c->plugins ||
+	    c->config_version || swarm_has_sockets(s) || swarm_is_set(s, "NCCL_NET=") ||
+	    s->expect == SCENARIO_EXPECT_REFUSED)
+		return;
+	c->config_sockets = true;
+	swarm_env(s, "NCCL_IB_GID_INDEX=77");
+}
+
 /* Refuses what a capture cannot have: works outside of a kernel's arguments, a call with a deadline
  * of its own. A call that fails by the plan fails the capture, too: only plans that every call
  * survives. */
