@@ -269,7 +269,8 @@ static struct family_config family_config_of_run(const struct lab_config *c)
 				      .cluster = NCCL_CONFIG_UNDEF_INT,
 				      .min_ctas = NCCL_CONFIG_UNDEF_INT,
 				      .max_ctas = NCCL_CONFIG_UNDEF_INT,
-				      .traffic = NCCL_CONFIG_UNDEF_INT};
+				      .traffic = NCCL_CONFIG_UNDEF_INT,
+				      .socket = c->config_sockets};
 }
 
 bool lab_family(struct lab_rank *me, uint64_t round, struct lab_transient_id *id)

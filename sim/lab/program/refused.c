@@ -174,8 +174,13 @@ static ncclResult_t refused_op(struct refused *r, struct refused_args *a,
 	a->op = a->made;
 	if (rc || mistake != REFUSED_OP_DESTROYED)
 		return rc;
+	rc = ncclRedOpDestroy(a->op, a->of);
 	a->made = ncclSum;
-	return ncclRedOpDestroy(a->op, a->of);
+	if (rc || sim_rng_below(&r->rng, 2))
+		return rc;
+	/* another operation takes the place of the destroyed one */
+	return ncclRedOpCreatePreMulSum(&a->made, &factor, REFUSED_TYPE, ncclScalarHostImmediate,
+					a->of);
 }
 
 static ncclResult_t refused_spoil(struct refused *r, enum refused_call call,

@@ -6,6 +6,8 @@
 
 #include "sim/lab/program/refused.h"
 
+enum { REFUSED_OPERATIONS = 20 };
+
 /* ---- communicators --------------------------------------------------------------------------- */
 
 /* An id, so that an init has no other mistake than its own. In a group, which fails, and where all
@@ -266,16 +268,26 @@ static ncclResult_t refused_op_destroy(struct refused *r)
 	return ncclRedOpDestroy(ops[sim_rng_below(&r->rng, ARRAY_LEN(ops))], r->comm);
 }
 
+/* Half of the time another operation takes the place of the destroyed one. */
 static ncclResult_t refused_op_again(struct refused *r)
 {
+	bool later = sim_rng_below(&r->rng, 2);
 	float factor = 2;
-	ncclRedOp_t op;
+	ncclRedOp_t op, other;
 	ncclResult_t rc = ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat32,
 						   ncclScalarHostImmediate, r->comm);
 
 	if (!rc)
 		rc = ncclRedOpDestroy(op, r->comm);
-	return rc ? rc : ncclRedOpDestroy(op, r->comm);
+	if (!rc && later)
+		rc = ncclRedOpCreatePreMulSum(&other, &factor, ncclFloat32, ncclScalarHostImmediate,
+					      r->comm);
+	if (rc)
+		return rc;
+	rc = ncclRedOpDestroy(op, r->comm);
+	if (later && ncclRedOpDestroy(other, r->comm))
+		return ncclSuccess; /* which is reported */
+	return rc;
 }
 
 /* ---- memory, groups -------------------------------------------------------------------------- */
@@ -420,13 +432,10 @@ static void refused_answer(struct refused *r, const char *call, ncclResult_t rc,
 		lab_refused_report(r->me, call, "a query", "gave another number than it should");
 }
 
-/* Operations, as many as a table of the communicator holds at first, or more: all exist until they
- * are destroyed. */
-static void refused_operations(struct refused *r)
+/* Returns how many were made: all, unless a call failed. */
+static uint64_t refused_operations_make(struct refused *r, ncclRedOp_t *op, uint64_t n)
 {
-	uint64_t n = 1 + sim_rng_below(&r->rng, 20);
 	ncclResult_t rc = ncclSuccess;
-	ncclRedOp_t op[20];
 	float factor = 3;
 
 	for (uint64_t k = 0; k < n && !rc; k++) {
@@ -435,8 +444,27 @@ static void refused_operations(struct refused *r)
 		n = rc ? k : n;
 	}
 	refused_answer(r, "ncclRedOpCreatePreMulSum", rc, 0, 0);
+	return n;
+}
+
+/* Operations, as many as a table of the communicator holds at first, or more: all exist until they
+ * are destroyed. Then others are made, none of which has the number of a destroyed one. */
+static void refused_operations(struct refused *r)
+{
+	ncclRedOp_t op[REFUSED_OPERATIONS], later[REFUSED_OPERATIONS];
+	uint64_t n = refused_operations_make(r, op, 1 + sim_rng_below(&r->rng, REFUSED_OPERATIONS));
+
 	for (uint64_t k = 0; k < n; k++)
 		refused_answer(r, "ncclRedOpDestroy", ncclRedOpDestroy(op[k], r->comm), 0, 0);
+	uint64_t again = refused_operations_make(r, later, n);
+
+	for (uint64_t k = 0; k < again; k++) {
+		for (uint64_t i = 0; i < n; i++)
+			if (later[k] == op[i])
+				lab_refused_report(r->me, "ncclRedOpCreatePreMulSum", "a query",
+						   "gave the number of a destroyed operation");
+		refused_answer(r, "ncclRedOpDestroy", ncclRedOpDestroy(later[k], r->comm), 0, 0);
+	}
 }
 
 void lab_refused_queries(struct refused *r)

@@ -224,6 +224,8 @@ static ncclResult_t comms_init_config(struct lab_rank *me, ncclComm_t *at, ncclU
 	now.version = l->version;
 	/* a value of the environment replaces the program's */
 	now.blocking = (lab_comm_blocking(c) >= 0) == c->nonblocking;
+	if (c->config_sockets)
+		now.netName = "Socket";
 	if (c->config_version) {
 		comms_draw_config(me, &now);
 		comms_draw_replaced(me, &now);
@@ -241,7 +243,7 @@ static ncclResult_t comms_init_one(struct lab_rank *me, ncclComm_t *at, ncclUniq
 {
 	const struct lab_config *c = me->run->config;
 
-	return c->config_version || c->nonblocking || lab_comm_blocking(c) >= 0
+	return c->config_version || c->config_sockets || c->nonblocking || lab_comm_blocking(c) >= 0
 		       ? comms_init_config(me, at, id)
 		       : comms_init_ids(me, at, id, NULL);
 }

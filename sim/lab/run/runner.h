@@ -206,6 +206,8 @@ struct lab_config {
 	/* Communicators are made with a config that a program of that version of NCCL passes, in
 	 * thousands and hundreds as NCCL_VERSION_CODE has them; 0: without a config. */
 	uint32_t config_version;
+	/* The config of communicators names the network Socket, which their children inherit. */
+	bool config_sockets;
 	const char *env_odd;     /* NAME=value of every other process; NULL: none */
 	uint32_t local_register; /* enum lab_register */
 	/* nccl-tests' groups: a series is of groups of so many whole collectives (0 or 1: without);

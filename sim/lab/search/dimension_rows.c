@@ -254,6 +254,9 @@ const struct dimension dimensions[] = {
 	 OPTION(ENGINE, HELP(OPTION_CONFIG_VERSION, "config-version", "V",
 		"make communicators with a config of NCCL V, such as 21800 (default: without "
 		"one)"))},
+	{FLAG("config-sockets", lab.config_sockets), CUT("configs that name sockets", OFF),
+	 OPTION(ENGINE, HELP(OPTION_CONFIG_SOCKETS, "config-sockets", NULL,
+		"the config of communicators names the network Socket, which children inherit"))},
 	{TEXT("env-odd", env_odd), CUT("environment of every other process", OFF),
 	 OPTION(ENGINE, .by_case = true, HELP(OPTION_ENV_ODD, "env-odd", "NAME=VALUE",
 		"set a variable in every other process (default: none)"))},

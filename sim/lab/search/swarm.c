@@ -429,7 +429,6 @@ static void swarm_transient(struct scenario *s, uint64_t seed)
 	bool some = sim_rng_below(&rng, 5) == 0;
 	uint32_t n = 1 + (uint32_t)sim_rng_below(&rng, 3);
 	bool fits = !s->lab.gpu_sms && !s->plan[0] && s->lab.iterations <= 3 && s->lab.group <= 8;
-
 	bool family = sim_rng_below(&rng, 2) == 0 && s->lab.hosts * s->lab.gpus <= 8;
 
 	if (!some || !fits)
@@ -493,6 +492,7 @@ void scenario_swarm(struct scenario *s, uint64_t seed, enum scenario_faults faul
 			    faults == SCENARIO_FAULTS_CALL &&
 				    swarm_side_kind(seed) == SIDE_CONTRADICTION);
 	swarm_plugins(s, seed);
+	swarm_config_sockets(s, seed);
 	swarm_graphs(s, seed);
 	swarm_windows(s, seed);
 	swarm_descriptors_fit(s);

@@ -158,6 +158,34 @@ static bool swarm_parts(struct scenario *s, uint64_t seed)
 	return true;
 }
 
+/* Programs outside the job connect to listeners before the peers do: in half of the worlds without
+ * other faults that send over sockets, in one in 8 of the others. These send over sockets, too, if
+ * they have several hosts. */
+static bool swarm_strangers(struct scenario *s, uint64_t seed)
+{
+	static const char *const kinds[] = {"silent", "silent", "garbage", "hangup"};
+	bool hosts = s->lab.hosts > 1, network = hosts && swarm_has_sockets(s);
+	struct sim_rng rng;
+	int n = 0;
+
+	sim_rng_seed(&rng, seed, "swarm.strangers");
+	bool drawn = sim_rng_below(&rng, network ? 2 : 8) == 0;
+
+	if (!drawn || lab_ranks(&s->lab, NULL) < 2)
+		return false;
+	if (hosts && !swarm_is_set(s, "NCCL_NET=") && !swarm_is_set(s, "NCCL_NET_FORCE_MERGE="))
+		swarm_env(s, "NCCL_NET=Socket");
+	for (uint64_t lines = 1 + sim_rng_below(&rng, 2); lines; lines--) {
+		const char *kind = kinds[sim_rng_below(&rng, ARRAY_LEN(kinds))];
+		unsigned one_in = 1 + (unsigned)sim_rng_below(&rng, 3);
+		unsigned us = 1u << sim_rng_below(&rng, 11);
+
+		n += snprintf(s->plan + n, sizeof s->plan - (size_t)n,
+			      "os.stranger prob=1/%u %s by=%uus\n", one_in, kind, us);
+	}
+	return true;
+}
+
 /* Faults that every call survives, one seed in ten of those without others, and those that detect
  * their topology: an error is a failure. HCAs have the retries that they have by themselves. NVML
  * may have no numbers of GPUs. */
@@ -169,7 +197,8 @@ static void swarm_survivable(struct scenario *s, uint64_t seed, uint32_t ranks)
 	bool drawn = sim_rng_below(&rng, 10) == 0, numbers = sim_rng_below(&rng, 3) != 0;
 	bool detects = swarm_is_set(s, "NCCL_TOPO_FILE=");
 
-	if (!drawn && !detects && !swarm_check_in(s, seed, ranks) && !swarm_parts(s, seed))
+	if (!drawn && !detects && !swarm_check_in(s, seed, ranks) && !swarm_parts(s, seed) &&
+	    !swarm_strangers(s, seed))
 		return;
 	if (s->plan[0])
 		;

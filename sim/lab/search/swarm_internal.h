@@ -59,6 +59,9 @@ void swarm_messages(struct scenario *s, uint64_t seed);
 /* Draws what programs do beside one series: other calls in groups, other tasks, other configs and
  * environments. */
 void swarm_programs(struct scenario *s, uint64_t seed);
+/* Draws families that inherit a network from the program's config: to be called after all draws of
+ * programs and plugins. */
+void swarm_config_sockets(struct scenario *s, uint64_t seed);
 /* Draws series in CUDA graphs, one seed in 8: to be called after all draws that these depend on. */
 void swarm_graphs(struct scenario *s, uint64_t seed);
 /* Draws what depends on the plan of faults: to be called when that is drawn. */

@@ -163,6 +163,23 @@ static void swarm_odd_network(struct scenario *s, uint64_t seed)
 		snprintf(s->env_odd, sizeof s->env_odd, "NCCL_IB_DISABLE=1");
 }
 
+/* Processes of a host that differ in the ways to share memory that they have, one seed in 12 of
+ * those that fit: they must agree on one that all of them have. */
+static void swarm_odd_memory(struct scenario *s, uint64_t seed)
+{
+	static const char *const ways[] = {"NCCL_CUMEM_ENABLE=0", "NCCL_CUMEM_ENABLE=0",
+					   "NCCL_CUMEM_ENABLE=1", "NCCL_CUMEM_HOST_ENABLE=1",
+					   "NCCL_SHM_DISABLE=1"};
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.odd_memory");
+	bool drawn = sim_rng_below(&rng, 12) == 0;
+	const char *way = ways[sim_rng_below(&rng, ARRAY_LEN(ways))];
+
+	if (drawn && s->lab.ranks_per_proc == 1 && s->lab.gpus > 1 && !s->env_odd[0])
+		snprintf(s->env_odd, sizeof s->env_odd, "%s", way);
+}
+
 /* Interfaces that all have one address or lead nowhere else, several that do, and a port that is
  * down. */
 static void swarm_hosts(struct scenario *s, uint64_t seed)
@@ -307,6 +324,7 @@ void swarm_programs(struct scenario *s, uint64_t seed)
 	if (odd && !(counts && strstr(assignment, "_CTAS=")))
 		snprintf(s->env_odd, sizeof s->env_odd, "%s", assignment);
 	swarm_odd_network(s, seed);
+	swarm_odd_memory(s, seed);
 	/* every two ranks are connected on all channels, and small messages use few */
 	bool wide = sim_rng_below(&rng, 3) == 0;
 	uint64_t channels = 2 + sim_rng_below(&rng, 7);
@@ -387,6 +405,27 @@ void swarm_programs_after(struct scenario *s, uint64_t seed)
 		s->lab.scenes = 0; /* kernels of several communicators run at the same time */
 	swarm_blocking(s, seed);
 	swarm_ras(s, seed);
+}
+
+/* The config of the run's communicator names sockets, in three of four families between hosts with
+ * HCAs. These have no such GID, so that each call which connects over them fails: no member of the
+ * family may use them. */
+void swarm_config_sockets(struct scenario *s, uint64_t seed)
+{
+	struct lab_config *c = &s->lab;
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.config_sockets");
+	bool drawn = sim_rng_below(&rng, 4) != 0;
+	bool family = c->transient && c->children && c->hosts > 1 && !s->plan[0] &&
+		      c->drive == LAB_DRIVE_RANK;
+
+	if (!drawn || !family || c->idle || c->init_fails || c->scenes || c->plugins ||
+	    c->config_version || swarm_has_sockets(s) || swarm_is_set(s, "NCCL_NET=") ||
+	    s->expect == SCENARIO_EXPECT_REFUSED)
+		return;
+	c->config_sockets = true;
+	swarm_env(s, "NCCL_IB_GID_INDEX=77");
 }
 
 /* Refuses what a capture cannot have: works outside of a kernel's arguments, a call with a deadline

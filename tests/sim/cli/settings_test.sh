@@ -19,6 +19,16 @@ for engine in sim threads; do
 	grep -q '<graphs ' graph.xml || fail "one rank, $engine: NCCL_GRAPH_DUMP_FILE has no graphs"
 done
 
+# each of the two files is written without the other, by one rank and by several
+for size in 1 2; do
+	for dump in NCCL_TOPO_DUMP_FILE:'<gpu ' NCCL_GRAPH_DUMP_FILE:'<graphs '; do
+		rm -f dumped.xml
+		"$doppel" "${cell[@]}" --gpus $size --env "${dump%%:*}=$PWD/dumped.xml" >out 2>&1 ||
+			{ fail "${dump%%:*}, $size ranks: exit code $?"; cat out; }
+		grep -q "${dump#*:}" dumped.xml || fail "${dump%%:*} alone, $size ranks: the file lacks ${dump#*:}"
+	done
+done
+
 # the log goes into a file for each process, from its first line on
 for engine in sim threads; do
 	rm -f log.*
