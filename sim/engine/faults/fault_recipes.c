@@ -190,6 +190,13 @@ const struct fault_recipe fault_recipes_survivable[] = {
 	{3, "os.connect prob=1/%u fail", {{4, 32}}},
 	{4, "os.connect nth=%u count=%u fail errno=ETIMEDOUT", {{1, 128}, {1, 8}}},
 	{4, "os.connect nth=%u count=%u lost by=%uus", {{1, 128}, {1, 8}, {1, 50000}}},
+	/* addresses that resolve late: before any connection of the rank is ready */
+	{2,
+	 "verbs.modify_qp state=RTR rank=%u nth=1 count=%u fail errno=ETIMEDOUT",
+	 {RANK, {1, 7}}},
+	{2,
+	 "verbs.modify_qp state=RTS rank=%u nth=1 count=%u fail errno=ETIMEDOUT",
+	 {RANK, {1, 7}}},
 	{2, "os.stranger prob=1/%u garbage by=%uus", {{1, 8}, {1, 200}}},
 	{2, "os.stranger prob=1/%u silent by=%uus", {{1, 8}, {1, 200}}},
 	{2, "os.stranger prob=1/%u hangup by=%uus", {{1, 8}, {1, 200}}},

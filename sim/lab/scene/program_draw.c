@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "sim/lab/scene/scene_program.h"
 
+#include <string.h>
+
 #define PROGRAM_COUNT 1024 /* words of a call, at most */
 #define PROGRAM_FEW   8    /* calls of most groups */
 #define PROGRAM_LEAST 100  /* calls of the others */
+#define PROGRAM_MOST  200  /* of half of these; else PROGRAM_CALLS */
 #define PROGRAM_GROUP "lab.program_step"
 #define PROGRAM_APART 4 /* most calls of a group that a task makes for one of its ranks */
 #define PROGRAM_CTAS  5 /* up to 2^4 channels of a call */
@@ -148,11 +151,12 @@ static void program_draw_wrong(const struct program_plan *p, struct program_step
 		step->only = p->culprit;
 }
 
-/* The calls of a large group are in one stream, which brings and takes all of them together. */
+/* The calls of a large group are in one stream, which brings and takes all of them together. Calls
+ * of the largest groups are on one communicator: a launch has more works than a byte counts. */
 static void program_draw_many(const struct program_plan *p, struct program_step *step,
 			      struct sim_rng *rng)
 {
-	bool one_comm = sim_rng_below(rng, 2);
+	bool one_comm = sim_rng_below(rng, 2) || step->n > PROGRAM_MOST;
 	int comm = (int)sim_rng_below(rng, (uint64_t)p->comms);
 	int stream = (int)sim_rng_below(rng, PROGRAM_STREAMS);
 
@@ -181,11 +185,14 @@ void program_draw_step(const struct program_plan *p, int k, struct program_step 
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, p->seed + (uint64_t)k * LAB_MAX_DEVICES, PROGRAM_GROUP);
-	bool many = sim_rng_below(&rng, 10) == 0, single = sim_rng_below(&rng, 4) == 0;
-	int more = (int)sim_rng_below(&rng, PROGRAM_CALLS - PROGRAM_LEAST + 1);
+	bool many = sim_rng_below(&rng, 6) == 0, single = sim_rng_below(&rng, 4) == 0;
+	int most = sim_rng_below(&rng, 2) ? PROGRAM_MOST : PROGRAM_CALLS;
+	int more = (int)sim_rng_below(&rng, (uint64_t)(most - PROGRAM_LEAST + 1));
 	int few = 1 + (int)sim_rng_below(&rng, PROGRAM_FEW);
 
-	*step = (struct program_step){.n = single ? 1 : few, .only = -1};
+	memset(step, 0, sizeof *step);
+	step->n = single ? 1 : few;
+	step->only = -1;
 	step->many = many && p->n <= PROGRAM_WORDS / 2 / PROGRAM_CALLS;
 	if (step->many)
 		step->n = PROGRAM_LEAST + more;

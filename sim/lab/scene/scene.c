@@ -60,6 +60,7 @@ static const struct scene_kind {
 	{"receiver after the end", scene_late_receiver, 1, .world = SCENE_UNTIMED | SCENE_SEVERAL,
 	 .more = 1},
 	{"group of changes", scene_changes, 2, .world = SCENE_UNTIMED | SCENE_SEVERAL},
+	{"failure while ranks end", scene_ending, 1, .world = SCENE_SEVERAL, .more = 2},
 };
 /* clang-format on */
 _Static_assert(ARRAY_LEN(scene_kinds) <= 32, "lab_result.scenes has a bit for each");

@@ -111,5 +111,7 @@ void scene_window(struct scene *s);
 /* scene_discard.c */
 void scene_discard(struct scene *s);
 void scene_changes(struct scene *s);
+/* scene_ending.c */
+void scene_ending(struct scene *s);
 
 #endif

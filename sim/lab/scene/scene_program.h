@@ -15,7 +15,7 @@
 enum {
 	PROGRAM_COMMS = 3,
 	PROGRAM_STREAMS = 4, /* the legacy one, a blocking one, two others */
-	PROGRAM_CALLS = 200, /* of a step, at most */
+	PROGRAM_CALLS = 600, /* of a step, at most */
 	PROGRAM_STEPS = 12,
 	PROGRAM_WORDS = 8192, /* of a step: inputs in the first half, results in the second */
 	PROGRAM_FILL = 0x77,  /* each byte of a result before the step */

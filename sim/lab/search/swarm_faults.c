@@ -283,6 +283,31 @@ static bool swarm_launch_fails(struct scenario *s, uint64_t seed, uint32_t ranks
 	return true;
 }
 
+/* A task of a group of suspends or resumes cannot be started, in one of 24 of the side worlds in
+ * which a call fails. Other tasks of the group wait for its rank. */
+static bool swarm_suspend_fails(struct scenario *s, uint64_t seed)
+{
+	struct lab_config *c = &s->lab;
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.suspend_fails");
+	bool drawn = sim_rng_below(&rng, 24) == 0;
+	unsigned nth = 1 + (unsigned)sim_rng_below(&rng, 2ull * MAX_OF(c->gpus, 2u));
+
+	if (!drawn)
+		return false;
+	c->gpus = MAX_OF(c->gpus, 2u);
+	c->ranks_per_proc = LAB_ALL_RANKS;
+	c->drive = LAB_DRIVE_PROCESS;
+	c->local_register = LAB_REGISTER_NOT;
+	c->suspends = 1;
+	c->comms = c->mixed = c->idle = 0;
+	c->nonblocking = c->polls = false;
+	snprintf(s->plan, sizeof s->plan, "os.thread after=collective+0us nth=%u fail\n", nth);
+	swarm_world_fits(s);
+	return true;
+}
+
 void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults)
 {
 	uint32_t ranks = lab_ranks(&s->lab, NULL);
@@ -302,7 +327,8 @@ void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults
 	if (faults == SCENARIO_FAULTS_NONE)
 		return;
 	if (faults == SCENARIO_FAULTS_CALL) {
-		if (swarm_side_kind(seed) == SIDE_CALL && !swarm_launch_fails(s, seed, ranks))
+		if (swarm_side_kind(seed) == SIDE_CALL && !swarm_suspend_fails(s, seed) &&
+		    !swarm_launch_fails(s, seed, ranks))
 			swarm_take_plan(s, sim_fault_draw_caller(seed, s->lab.hosts, ranks));
 		if (swarm_side_kind(seed) == SIDE_SCENES)
 			swarm_stall(s, seed, ranks);

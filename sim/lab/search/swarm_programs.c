@@ -10,7 +10,11 @@
 #include "sim/lab/search/dimension.h"
 #include "sim/lab/search/swarm_internal.h"
 
-enum { SWARM_CHANNELS_RANKS = 6 }; /* most ranks with all channels */
+enum {
+	SWARM_CHANNELS_RANKS = 6, /* most ranks with all channels */
+	SWARM_GROUP_RANKS = 4,    /* most ranks with a large group */
+	SWARM_GROUP_BYTES = 16,   /* of a rank, for each call of it */
+};
 
 /* Settings that ranks of one communicator may have differently. */
 static const char *const swarm_odd[] = {
@@ -293,6 +297,26 @@ static void swarm_floats(struct scenario *s, uint64_t seed)
 		c->types[0] = type;
 }
 
+/* Hundreds of calls in a group, each of a few elements, in one small world in 24: a launch has more
+ * works than a byte counts. */
+static void swarm_large_group(struct scenario *s, uint64_t seed)
+{
+	struct lab_config *c = &s->lab;
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.large_group");
+	bool drawn = sim_rng_below(&rng, 24) == 0;
+	uint32_t calls = 260 + (uint32_t)sim_rng_below(&rng, 300);
+
+	if (!drawn || lab_ranks(c, NULL) > SWARM_GROUP_RANKS || c->warp_width > 1)
+		return;
+	c->group = calls;
+	c->streams = c->comms = 0;
+	c->iterations = c->type_count = c->op_count = 1;
+	c->in_place &= !c->out_of_place;
+	c->bytes_min = c->bytes_max = SWARM_GROUP_BYTES * (uint64_t)calls;
+}
+
 void swarm_programs(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -304,6 +328,7 @@ void swarm_programs(struct scenario *s, uint64_t seed)
 	swarm_ends(s, seed);
 	swarm_rare_setting(s, seed);
 	swarm_hosts(s, seed);
+	swarm_large_group(s, seed);
 	sim_rng_seed(&rng, seed, "swarm.programs");
 	uint64_t ends = sim_rng_below(&rng, LAB_ENDS_EACH + 1);
 	if (s->lab.comms > 1)

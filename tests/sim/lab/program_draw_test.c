@@ -14,7 +14,7 @@
 
 struct drawn {
 	uint32_t ops, ends, wrong, comms, froms;
-	uint32_t large, small, driven, fails, only, empty, self, apart, ctas;
+	uint32_t large, largest, small, driven, fails, only, empty, self, apart, ctas;
 };
 
 static void draw_check_call(const struct program_plan *p, const struct program_step *step,
@@ -52,6 +52,16 @@ static void draw_check_order(const struct program_step *step, const struct progr
 	ck_assert(ordered);
 }
 
+/* Calls on the communicator of the first one. */
+static int draw_calls_of_one(const struct program_step *step)
+{
+	int n = 0;
+
+	for (int i = 0; i < step->n; i++)
+		n += step->call[i].comm == step->call[0].comm;
+	return n;
+}
+
 static void draw_check(const struct program_plan *p, int k, struct drawn *d)
 {
 	static struct program_step step, again;
@@ -64,6 +74,7 @@ static void draw_check(const struct program_plan *p, int k, struct drawn *d)
 	ck_assert(step.grouped || step.wrong == PROGRAM_RIGHT);
 	ck_assert(step.only < 0 || (step.wrong != PROGRAM_RIGHT && !p->driven));
 	d->large += step.n >= 100;
+	d->largest += draw_calls_of_one(&step) > 2 * UINT8_MAX;
 	d->small += step.n == 1;
 	d->wrong |= 1u << step.wrong;
 	d->only += step.only >= 0;
@@ -97,7 +108,8 @@ START_TEST(all_kinds_of_steps_are_drawn_and_fit)
 	ck_assert_uint_eq(d.wrong, 7);
 	ck_assert_uint_eq(d.comms, 14);
 	ck_assert_uint_eq(d.froms, (1u << PROGRAM_STREAMS) - 1);
-	ck_assert(d.large && d.small && d.driven && d.fails && d.only && d.empty && d.self);
+	ck_assert(d.large && d.largest && d.small && d.driven && d.fails && d.only && d.empty &&
+		  d.self);
 	ck_assert(d.apart && d.ctas);
 }
 END_TEST

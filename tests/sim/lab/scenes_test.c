@@ -16,7 +16,7 @@
 #include "tests/suite.h"
 
 #define SCENES_ALL   24
-#define SCENES_KINDS 27
+#define SCENES_KINDS 28
 #define SCENES_SEEDS 5
 
 #define SCENES_STALL_FIRST 10
