@@ -34,7 +34,7 @@ void scenario_take_plugins(struct scenario *s, uint32_t plugins)
 }
 
 /* A program that does one thing at a time has no call but the run's own that meets the failure. A
- * rank has no watchdog here. Where it connects, maps registered buffers or allocates memory while a
+ * rank has no watchdog here. If it connects, maps registered buffers or allocates memory while a
  * kernel of its runs, it would wait in CUDA for the kernel, which waits for the rank that has
  * failed. */
 void scenario_take_plugin_failure(struct scenario *s, uint32_t function)
