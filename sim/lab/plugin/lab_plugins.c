@@ -113,6 +113,34 @@ static void plugin_draw_profiler(uint64_t seed)
 	plugin_set("PROF_AFTER", "%u", (unsigned)after);
 }
 
+/* The number in a variable that all processes have; 0: none. */
+static int plugin_limit(const struct lab_config *c, const char *name)
+{
+	size_t n = strlen(name);
+	int limit = 0;
+
+	for (const char *const *e = c->env; e && *e; e++)
+		if (!strncmp(*e, name, n) && (*e)[n] == '=')
+			limit = (int)strtol(*e + n + 1, NULL, 10);
+	return c->env_odd && !strncmp(c->env_odd, name, n) ? 0 : limit;
+}
+
+/* The channels that calls may have, which their events show. Messages to other ranks go over the
+ * network where hosts have one rank; no limit is for a rank's messages to itself. */
+static void plugin_limit_channels(const struct lab_config *c)
+{
+	int most = plugin_limit(c, "NCCL_MAX_NCHANNELS");
+	int pair = plugin_limit(c, "NCCL_MAX_P2P_NCHANNELS");
+	int net = plugin_limit(c, "NCCL_NCHANNELS_PER_NET_PEER");
+
+	if (net > 0 && c->gpus == 1 && !c->host_gpus_n)
+		pair = pair > 0 ? MIN_OF(pair, net) : net;
+	if (most > 0)
+		plugin_set("PROF_CHANNELS", "%d", most);
+	if (pair > 0)
+		plugin_set("PROF_P2P_CHANNELS", "%d", pair);
+}
+
 /* Devices are functions of the machine's NICs, or have no place in it. */
 static void plugin_draw_net(uint64_t seed)
 {
@@ -194,6 +222,7 @@ void lab_plugins_begin(struct lab_run *run)
 	plugin_settings_n = 0;
 	plugin_draw_failure(run->config);
 	plugin_draw_profiler(run->config->sim.seed);
+	plugin_limit_channels(run->config);
 	plugin_draw_net(run->config->sim.seed);
 	plugin_draw_collnet(run->config->sim.seed, run->config->any_numbers);
 	tuner_plugin_begin();

@@ -146,6 +146,15 @@ static void prof_check_coll(const prof_descr *d)
 		PROF_BAD("coll: %d channels, %zu elements", d->coll.nchannels, d->coll.count);
 }
 
+/* More channels than a setting allows. */
+static void prof_check_channels(const char *setting, const char *kind, int channels)
+{
+	int most = plug_number(setting, 0);
+
+	if (most && channels > most)
+		PROF_BAD("%s: %d channels, expected at most %d", kind, channels, most);
+}
+
 /* A parent whose start has failed is missing. */
 static void prof_check_parent(struct prof_event *e, const prof_descr *d)
 {
@@ -174,8 +183,14 @@ static void prof_check(struct prof_event *e, const prof_descr *d)
 		PROF_BAD("%s of rank %d in a communicator of rank %d",
 			 prof_kinds[prof_kind(d->type)], d->rank, e->context->rank);
 	prof_check_parent(e, d);
-	if (d->type == PROFILER_COLL)
+	if (d->type == PROFILER_COLL) {
 		prof_check_coll(d);
+		prof_check_channels("PROF_CHANNELS", "coll", d->coll.nchannels);
+	}
+#if PROF_VERSION >= 4
+	if (d->type == PROFILER_P2P && d->p2p.peer != d->rank)
+		prof_check_channels("PROF_P2P_CHANNELS", "p2p", d->p2p.nchannels);
+#endif
 	if (d->type == PROFILER_PROXY_OP) {
 		e->is_send = d->op.is_send;
 		if (!d->op.pid || d->op.nsteps < 1 || d->op.chunk_bytes < 1)

@@ -4,6 +4,8 @@
 
 #include "sim/lab/search/swarm_internal.h"
 
+enum { SWARM_PARTS_BYTES = 16 << 10 }; /* a message with parts on several channels */
+
 /* A network is for runs without faults: those of links and processes are not its own. A list of
  * NICs to merge names those of the machine. */
 static bool swarm_net_fits(const struct scenario *s)
@@ -70,6 +72,33 @@ static void swarm_network_reduces(struct scenario *s, struct sim_rng *rng)
 	swarm_env(s, "NCCL_PROTO=Simple");
 }
 
+/* A profiler sees whether messages keep to a limit of channels: half of the worlds of messages
+ * between hosts of one rank. These messages are large enough for several channels. */
+static void swarm_channel_limits(struct scenario *s, uint64_t seed)
+{
+	static const char *const limits[] = {
+		"NCCL_NCHANNELS_PER_NET_PEER=1", "NCCL_NCHANNELS_PER_NET_PEER=1",
+		"NCCL_NCHANNELS_PER_NET_PEER=3", "NCCL_MAX_P2P_NCHANNELS=1"};
+	struct lab_config *c = &s->lab;
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.channel_limits");
+	bool drawn = sim_rng_below(&rng, 2) == 0;
+	const char *limit = limits[sim_rng_below(&rng, ARRAY_LEN(limits))];
+	bool fits = c->collective->connects && c->hosts > 1 && c->gpus == 1 && !c->host_gpus_n;
+	uint64_t least = SWARM_PARTS_BYTES * (uint64_t)lab_ranks(c, NULL);
+
+	if (!drawn || !fits || c->plugin_fails || c->warp_width == 32 || c->group > 8 ||
+	    c->iterations > 3 || s->expect == SCENARIO_EXPECT_REFUSED)
+		return;
+	swarm_env(s, "%s", limit);
+	scenario_take_plugins(s, LAB_PLUGIN_PROFILER);
+	if (c->bytes_min < least) {
+		c->bytes_max += least - c->bytes_min;
+		c->bytes_min = least;
+	}
+}
+
 void swarm_plugins(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -80,10 +109,11 @@ void swarm_plugins(struct scenario *s, uint64_t seed)
 	bool fails = sim_rng_below(&rng, 4) == 0;
 	uint32_t function = 1 + (uint32_t)sim_rng_below(&rng, LAB_PLUGIN_FAILS);
 
-	if (!drawn)
-		return;
-	scenario_take_plugins(s, plugins);
-	swarm_network_reduces(s, &rng);
-	if (fails)
+	if (drawn) {
+		scenario_take_plugins(s, plugins);
+		swarm_network_reduces(s, &rng);
+	}
+	if (drawn && fails)
 		scenario_take_plugin_failure(s, function);
+	swarm_channel_limits(s, seed);
 }
