@@ -313,6 +313,7 @@ static void focus_registered_hosts(struct focus *f)
 	focus_slots(f, FOCUS_SIMPLE);
 	swarm_env(f->s, "NCCL_CUMEM_ENABLE=1");
 	swarm_env(f->s, "NCCL_NET=IB");
+	swarm_env(f->s, "NCCL_IB_DISABLE=0");
 	focus_channels(f, focus_from(f, 3, 6));
 	f->holds *= 8;
 }
