@@ -288,6 +288,36 @@ static void focus_registered(struct focus *f)
 	c->iterations = 3;
 }
 
+/* The same on two hosts. The rings of several channels leave a host through different ranks: a rank
+ * has other next ranks than previous ones. Four ranks of a host are enough for that, with HCAs. A
+ * call has so many bytes that it takes all channels. */
+static void focus_registered_hosts(struct focus *f)
+{
+	static const char *const names[] = {"all_gather", "all_reduce"};
+	struct lab_config *c = &f->s->lab;
+	bool four = focus_below(f, 4) != 0;
+	uint32_t gpus = (uint32_t)focus_from(f, 3, 8);
+
+	focus_one_host(f);
+	c->hosts = 2;
+	c->gpus = four ? 4 : gpus;
+	c->ranks_per_proc = 1;
+	c->drive = LAB_DRIVE_RANK;
+	c->local_register = focus_below(f, 3) ? LAB_REGISTER_ONCE : LAB_REGISTER_RENEW;
+	c->map = LAB_MAP_SLOT;
+	c->iterations = (uint32_t)focus_from(f, 2, 3);
+	c->out_of_place = !c->in_place;
+	focus_collective(f, names, ARRAY_LEN(names));
+	swarm_env(f->s, "NCCL_ALGO=Ring");
+	swarm_env(f->s, "DOPPEL_RESULT_BYTES=1");
+	focus_slots(f, FOCUS_SIMPLE);
+	swarm_env(f->s, "NCCL_CUMEM_ENABLE=1");
+	swarm_env(f->s, "NCCL_NET=IB");
+	swarm_env(f->s, "NCCL_IB_DISABLE=0");
+	focus_channels(f, focus_from(f, 3, 6));
+	f->holds *= 8;
+}
+
 /* Messages of several parts: some one after the other, or in as many launches as a small FIFO of
  * works makes of them. */
 static void focus_messages(struct focus *f)
@@ -384,11 +414,17 @@ void swarm_focus(struct scenario *s, uint64_t seed)
 		focus_to_all,  focus_requests,   focus_requests};
 	struct focus f = {.s = s, .rows = 1};
 
+	sim_rng_seed(&f.rng, seed, "swarm.focus_hosts");
+	bool hosts = focus_below(&f, 28) == 0;
+
 	sim_rng_seed(&f.rng, seed, "swarm.focus");
-	if (focus_below(&f, 4))
+	if (focus_below(&f, 4) && !hosts)
 		return;
 	s->lab.warp_width = 1;
-	foci[focus_below(&f, ARRAY_LEN(foci))](&f);
+	if (hosts)
+		focus_registered_hosts(&f);
+	else
+		foci[focus_below(&f, ARRAY_LEN(foci))](&f);
 	focus_size(&f);
 	s->lab.sim.races = focus_below(&f, 4) == 0;
 }

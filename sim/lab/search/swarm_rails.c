@@ -256,7 +256,7 @@ static void rails_long(struct scenario *s, struct sim_rng *rng)
  * worlds. No connection of the rank is ready then, so none of these calls is that of a queue pair
  * for flushes, which has its own address. Two in three of these worlds have no other fault and no
  * failover, which would take over from a queue pair that was left out. */
-static void rails_resolve(struct scenario *s, struct sim_rng *rng)
+static void rails_resolve(struct scenario *s, struct sim_rng *rng, bool faults)
 {
 	bool drawn = sim_rng_below(rng, 4) == 0, again = sim_rng_below(rng, 3) == 0;
 	const char *state = sim_rng_below(rng, 2) ? "RTR" : "RTS";
@@ -264,19 +264,18 @@ static void rails_resolve(struct scenario *s, struct sim_rng *rng)
 	unsigned count = again ? 2 + (unsigned)sim_rng_below(rng, 6) : 1;
 	bool alone = sim_rng_below(rng, 3) != 0;
 
-	if (!drawn)
-		return;
-	if (alone) {
+	if (drawn && alone) {
 		s->plan[0] = '\0';
-		s->expect = SCENARIO_EXPECT_SUCCESS;
+		s->expect = faults ? SCENARIO_EXPECT_SUCCESS : s->expect;
 		swarm_env(s, RAILS_OPTION "_FAILOVER=0");
 		swarm_env(s, RAILS_OPTION "_RECOVERY=0");
 	}
 	size_t n = strlen(s->plan);
 
-	snprintf(s->plan + n, sizeof s->plan - n,
-		 "verbs.modify_qp state=%s rank=%u nth=1 count=%u fail errno=ETIMEDOUT\n", state,
-		 rank, count);
+	if (drawn && faults)
+		snprintf(s->plan + n, sizeof s->plan - n,
+			 "verbs.modify_qp state=%s rank=%u nth=1 count=%u fail errno=ETIMEDOUT\n",
+			 state, rank, count);
 }
 
 void swarm_rails(struct scenario *s, uint64_t seed, enum scenario_faults faults)
@@ -289,9 +288,8 @@ void swarm_rails(struct scenario *s, uint64_t seed, enum scenario_faults faults)
 	rails_settings(s, &rng);
 	rails_long(s, &rng);
 	sim_rng_seed(&rng, seed, "swarm.rails_plan");
-	if (faults == SCENARIO_FAULTS_NONE)
-		return;
-	rails_plan(s, &rng);
+	if (faults != SCENARIO_FAULTS_NONE)
+		rails_plan(s, &rng);
 	sim_rng_seed(&rng, seed, "swarm.rails_resolve");
-	rails_resolve(s, &rng);
+	rails_resolve(s, &rng, faults != SCENARIO_FAULTS_NONE);
 }
