@@ -66,8 +66,8 @@ static ncclResult_t net_try(struct ncclComm *comm, const struct net_ops *net)
 static ncclResult_t net_none(const struct ncclComm *comm)
 {
 	const char *by = param_str(PARAM_NET) ? "NCCL_NET" : "the configuration";
-	const char *hcas = param_str(PARAM_IB_HCA);
-	const bool verbs = comm->net.named == &net_verbs;
+	const bool verbs = comm->net.named == &net_verbs, off = param_bool(PARAM_IB_DISABLE);
+	const char *hcas = verbs && !off ? param_str(PARAM_IB_HCA) : NULL;
 	char names[64];
 
 	if (net_plugin_is(comm->net.named)) {
@@ -78,8 +78,11 @@ static ncclResult_t net_none(const struct ncclComm *comm)
 		return ncclInvalidUsage;
 	}
 	WARN("rank %d: the network %s, which %s names, has no device with an active port%s%s",
-	     comm->rank, comm->net.named->name, by, verbs && hcas ? " among NCCL_IB_HCA=" : "",
-	     verbs && hcas ? hcas : "");
+	     comm->rank, comm->net.named->name, by,
+	     hcas           ? " among NCCL_IB_HCA="
+	     : verbs && off ? ": NCCL_IB_DISABLE=1"
+			    : "",
+	     hcas ? hcas : "");
 	return ncclInvalidUsage;
 }
 

@@ -118,14 +118,17 @@ static bool swarm_nics_are_single(const struct scenario *s)
 	       strstr(s->machine, "workstation-2gpu");
 }
 
-/* Algorithms that need direct access have no other way. NICs that cannot be merged stay single.
- * With all channels, many sockets need more descriptors than a process has, and many ranks more
+/* Algorithms that need direct access have no other way. NICs that cannot be merged stay single. HCAs
+ * that are named must be there, and be listed where they are merged. With all channels, many sockets need more descriptors than a process has, and many ranks more
  * time than a seed has. */
 static bool swarm_rare_fits(const struct scenario *s, const char *assignment)
 {
 	bool channels = strstr(assignment, "NCHANNELS") || strstr(assignment, "MIN_CTAS");
 
 	if (strstr(assignment, "SOCKET_NTHREADS") && swarm_is_set(s, "NCCL_NSOCKS_PERTHREAD="))
+		return false;
+	if (swarm_is_set(s, "NCCL_NET=IB") &&
+	    (strstr(assignment, "FORCE_MERGE") || strstr(assignment, "IB_DISABLE=1")))
 		return false;
 	if (channels && (swarm_is_set(s, "NCCL_NSOCKS_PERTHREAD=30") ||
 			 s->lab.hosts * s->lab.gpus > SWARM_CHANNELS_RANKS))
