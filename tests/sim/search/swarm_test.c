@@ -207,7 +207,7 @@ START_TEST(a_draw_for_the_faults_leaves_the_rest_as_it_is)
 		/* settings contradict each other without faults alone */
 		if (one.plan[0] && other.expect == SCENARIO_EXPECT_REFUSED)
 			continue;
-		/* networks of plugins and of families, with their variables and failing calls, too */
+		/* networks of plugins and families, with their variables and failures, too */
 		if (one.plan[0] && (takes_network(&other) || other.lab.config_sockets))
 			continue;
 		if (has_env(&one, "NCCL_IB_RESILIENCY_PORT_FAILOVER=1")) {
