@@ -158,23 +158,32 @@ static bool swarm_parts(struct scenario *s, uint64_t seed)
 	return true;
 }
 
-/* Programs outside the job connect to listeners before the peers do: in half of the worlds without
- * other faults that send over sockets, in one in 8 of the others. These send over sockets, too, if
- * they have several hosts. */
+/* Programs outside the job connect to listeners before the peers do: in one in eight of the
+ * worlds without other faults. */
+static bool swarm_has_strangers(uint64_t seed, struct sim_rng *rng)
+{
+	sim_rng_seed(rng, seed, "swarm.strangers");
+	return sim_rng_below(rng, 8) == 0;
+}
+
+/* Worlds of several hosts to which programs outside the job may connect send over sockets, also without them. */
+static void swarm_strangers_network(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	if (swarm_has_strangers(seed, &rng) && s->lab.hosts > 1 && !swarm_is_set(s, "NCCL_NET=") &&
+	    !swarm_is_set(s, "NCCL_NET_FORCE_MERGE="))
+		swarm_env(s, "NCCL_NET=Socket");
+}
+
 static bool swarm_strangers(struct scenario *s, uint64_t seed)
 {
 	static const char *const kinds[] = {"silent", "silent", "garbage", "hangup"};
-	bool hosts = s->lab.hosts > 1, network = hosts && swarm_has_sockets(s);
 	struct sim_rng rng;
 	int n = 0;
 
-	sim_rng_seed(&rng, seed, "swarm.strangers");
-	bool drawn = sim_rng_below(&rng, network ? 2 : 8) == 0;
-
-	if (!drawn || lab_ranks(&s->lab, NULL) < 2)
+	if (!swarm_has_strangers(seed, &rng) || lab_ranks(&s->lab, NULL) < 2)
 		return false;
-	if (hosts && !swarm_is_set(s, "NCCL_NET=") && !swarm_is_set(s, "NCCL_NET_FORCE_MERGE="))
-		swarm_env(s, "NCCL_NET=Socket");
 	for (uint64_t lines = 1 + sim_rng_below(&rng, 2); lines; lines--) {
 		const char *kind = kinds[sim_rng_below(&rng, ARRAY_LEN(kinds))];
 		unsigned one_in = 1 + (unsigned)sim_rng_below(&rng, 3);
@@ -197,8 +206,8 @@ static void swarm_survivable(struct scenario *s, uint64_t seed, uint32_t ranks)
 	bool drawn = sim_rng_below(&rng, 10) == 0, numbers = sim_rng_below(&rng, 3) != 0;
 	bool detects = swarm_is_set(s, "NCCL_TOPO_FILE=");
 
-	if (!drawn && !detects && !swarm_check_in(s, seed, ranks) && !swarm_parts(s, seed) &&
-	    !swarm_strangers(s, seed))
+	if (!drawn && !detects && !swarm_check_in(s, seed, ranks) && !swarm_strangers(s, seed) &&
+	    !swarm_parts(s, seed))
 		return;
 	if (s->plan[0])
 		;
@@ -324,6 +333,8 @@ void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults
 	uint64_t timeout = 10 + sim_rng_below(&rng, 6), retries = sim_rng_below(&rng, 8);
 
 	ASSERT(!s->plan[0] && !s->lab.sim.heal_ns); /* no draw before this one has faults */
+	if (faults != SCENARIO_FAULTS_CALL)
+		swarm_strangers_network(s, seed);
 	if (faults == SCENARIO_FAULTS_NONE)
 		return;
 	if (faults == SCENARIO_FAULTS_CALL) {

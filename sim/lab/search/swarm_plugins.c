@@ -4,7 +4,7 @@
 
 #include "sim/lab/search/swarm_internal.h"
 
-enum { SWARM_PARTS_BYTES = 16 << 10 }; /* a message with parts on several channels */
+enum { SWARM_PARTS_BYTES = 8 << 10 }; /* a message with parts on several channels */
 
 /* A network is for runs without faults: those of links and processes are not its own. A list of
  * NICs to merge names those of the machine. */

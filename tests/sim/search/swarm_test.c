@@ -12,10 +12,14 @@
 
 static struct scenario one, other;
 
-static void drop_last_env(struct scenario *s, const char *start)
+static void drop_env(struct scenario *s, const char *start)
 {
-	if (s->env_count && strncmp(s->env[s->env_count - 1], start, strlen(start)) == 0)
-		s->env_count--;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < s->env_count; i++)
+		if (strncmp(s->env[i], start, strlen(start)) != 0)
+			memmove(s->env[n++], s->env[i], sizeof s->env[i]);
+	s->env_count = n;
 }
 
 #define SWARM_SEEDS 2000
@@ -45,7 +49,7 @@ static void shares_of(const struct scenario *s, uint32_t ranks, bool contradicts
 		{"with refused calls", c->refused, 300, 1200},
 		{"with an init that fails", c->init_fails, 80, 500},
 		{"with queries", c->queries, 350, 700},
-		{"with options of calls", c->options, 200, 600},
+		{"with options of calls", c->options, 150, 600},
 		{"with several unique ids", c->roots > 1, 60, 250},
 		{"with requests to RAS", c->ras, 40, 200},
 		{"with scenes", c->scenes, 40, 200},
@@ -113,8 +117,8 @@ static void drop_faults(struct scenario *s, struct scenario *clean)
 	struct lab_config *c = &s->lab;
 	const struct lab_config *of = &clean->lab;
 
-	drop_last_env(s, "NCCL_RAS_ENABLE=");
-	drop_last_env(clean, "NCCL_RAS_ENABLE=");
+	drop_env(s, "NCCL_RAS_ENABLE=");
+	drop_env(clean, "NCCL_RAS_ENABLE=");
 	if (s->plan[0]) { /* what makes communicators beside the work goes without faults */
 		ck_assert(!c->idle && !c->init_fails && c->late <= 5);
 		c->transient = of->transient;
@@ -135,17 +139,17 @@ static void drop_faults(struct scenario *s, struct scenario *clean)
 		c->options = of->options;
 		c->roots = of->roots;
 		s->expect = clean->expect;
-		drop_last_env(clean, "NCCL_COMM_BLOCKING=");
-		drop_last_env(s, "NCCL_COMM_ID=");
-		drop_last_env(clean, "NCCL_COMM_ID=");
+		drop_env(clean, "NCCL_COMM_BLOCKING=");
+		drop_env(s, "NCCL_COMM_ID=");
+		drop_env(clean, "NCCL_COMM_ID=");
 	}
 	c->recover = false;
 	c->sim.heal_ns = c->quiet = s->plan[0] = 0;
 	/* HCAs have other settings where faults are */
-	drop_last_env(s, "DOPPEL_HCA_PERSONALITY=");
-	drop_last_env(clean, "DOPPEL_HCA_PERSONALITY=");
-	drop_last_env(s, "NCCL_IB_RETRY_CNT=");
-	drop_last_env(s, "NCCL_IB_TIMEOUT=");
+	drop_env(s, "DOPPEL_HCA_PERSONALITY=");
+	drop_env(clean, "DOPPEL_HCA_PERSONALITY=");
+	drop_env(s, "NCCL_IB_RETRY_CNT=");
+	drop_env(s, "NCCL_IB_TIMEOUT=");
 }
 
 START_TEST(a_swarm_seed_means_one_scenario_with_1_to_16_ranks)
@@ -203,8 +207,8 @@ START_TEST(a_draw_for_the_faults_leaves_the_rest_as_it_is)
 		/* settings contradict each other without faults alone */
 		if (one.plan[0] && other.expect == SCENARIO_EXPECT_REFUSED)
 			continue;
-		/* networks of plugins, with their variables and failing calls, too */
-		if (one.plan[0] && takes_network(&other))
+		/* networks of plugins and families, with their variables and failures, too */
+		if (one.plan[0] && (takes_network(&other) || other.lab.config_sockets))
 			continue;
 		if (has_env(&one, "NCCL_IB_RESILIENCY_PORT_FAILOVER=")) {
 			one.plan[0] = '\0';
