@@ -118,9 +118,9 @@ static bool swarm_nics_are_single(const struct scenario *s)
 	       strstr(s->machine, "workstation-2gpu");
 }
 
-/* Algorithms that need direct access have no other way. NICs that cannot be merged stay single. HCAs
- * that are named must be there, and be listed where they are merged. With all channels, many sockets need more descriptors than a process has, and many ranks more
- * time than a seed has. */
+/* Algorithms that need direct access have no other way. NICs that cannot be merged stay single.
+ * HCAs that are named must be there, and be listed where they are merged. With all channels, many
+ * sockets need more descriptors than a process has, and many ranks more time than a seed has. */
 static bool swarm_rare_fits(const struct scenario *s, const char *assignment)
 {
 	bool channels = strstr(assignment, "NCHANNELS") || strstr(assignment, "MIN_CTAS");

@@ -57,7 +57,7 @@ static void shares_of(const struct scenario *s, uint32_t ranks, bool contradicts
 		{"with a network of a plugin", c->plugins & LAB_PLUGIN_NET, 15, 120},
 		{"with a call of a plugin that fails", c->plugin_fails, 4, 60},
 		{"that check the CUDA state of tasks", c->cuda_state, 150, 500},
-		{"with processes without HCAs", strstr(s->env_odd, "NCCL_IB_DISABLE=1"), 20, 150},
+		{"with processes without HCAs", strstr(s->env_odd, "NCCL_IB_DISABLE=1"), 10, 150},
 		{"with pauses", c->pauses, 300, 1200},
 		{"with ends other than an abort", c->leaves != LAB_LEAVES_ABORT, 150, 1000},
 		{"with warps of 32 fibers", c->warp_width == 32, 10, 400},
