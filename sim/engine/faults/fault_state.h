@@ -32,7 +32,7 @@ struct fault_state {
 	/* A bit for each rank, and for each process, at which a fault fired. A task of a
 	 * communicator of some ranks has its rank there. */
 	uint64_t hit[FAULT_RANKS / 64], hit_proc[FAULT_RANKS / 64];
-	bool hit_any;                   /* a fault fired at an unknown rank: any rank may be hit */
+	bool hit_any; /* a fault fired at an unknown rank: any rank may be hit */
 	bool healed;
 	char name[64];
 	pthread_mutex_t lock; /* threads engine */

@@ -19,7 +19,7 @@ bool world_installed(const char *installed, const char *in_tree, char out[PATH_M
 #define WORLD_NCCL     "libnccl.so.2", "libnccl.so.2"
 #define WORLD_HCAS     "libfakeverbs.so", "libfakeverbs.so"
 /* links of the names by which programs load NVML */
-#define WORLD_DRIVER   "doppel/driver/libnvidia-ml.so.1", "driver/libnvidia-ml.so.1"
-#define WORLD_DROPIN   "doppel/verbs/libibverbs.so.1", "verbs/libibverbs.so.1"
+#define WORLD_DRIVER "doppel/driver/libnvidia-ml.so.1", "driver/libnvidia-ml.so.1"
+#define WORLD_DROPIN "doppel/verbs/libibverbs.so.1", "verbs/libibverbs.so.1"
 
 #endif
