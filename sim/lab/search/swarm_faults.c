@@ -166,12 +166,8 @@ static bool swarm_has_strangers(uint64_t seed, struct sim_rng *rng)
 	return sim_rng_below(rng, 8) == 0;
 }
 
-<<<<<<< HEAD
 /* Worlds of several hosts to which programs outside the job may connect send over sockets, also
  * without them. */
-=======
-/* Several hosts send over sockets if other programs may connect, also with other faults. */
->>>>>>> wt-draws19a
 static void swarm_strangers_network(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
