@@ -21,7 +21,8 @@ struct reported_silent {
 static const struct reported_silent reported_silent[] = {
 	{"os.connect", "", "a connection is attempted again"},
 	{"os.accept", "", "the other end attempts the connection again"},
-	{"os.socket", "net_socket_connect", "ETIMEDOUT of a hello: a connection is attempted again"},
+	{"os.socket", "net_socket_connect",
+	 "ETIMEDOUT of a hello: a connection is attempted again"},
 	{"verbs.modify_qp", "net_verbs_qp_to_rts", "ETIMEDOUT: it is called again"},
 	{"verbs.query_gid", "net_verbs_gid_get", "an entry that cannot be read is not used"},
 	{"verbs.", "net_verbs_devices", "a device that cannot be queried is not used"},
