@@ -60,7 +60,8 @@ def parse(folder, header, cuda):
         if name:
             found["structs"][name] = fields_of(body[1:-1])
     for tag, body in re.findall(r"\bstruct\s+(nccl\w+)\s*(\{(?:[^{}]|\{[^{}]*\})*\})\s*;", text):
-        found["structs"].setdefault(tag + "_t", fields_of(body[1:-1]))
+        pointer = re.search(r"\btypedef\s+struct\s+%s\s*\*" % tag, text)
+        found["structs"].setdefault("struct " + tag if pointer else tag + "_t", fields_of(body[1:-1]))
     for result, name, parameters in re.findall(r"([\w ]+\*?)\s*\b(p?nccl[A-Z]\w*)\s*\(([^;{}]*)\)\s*;", text):
         result = result.replace("extern", "").strip()
         found["functions"][name] = "%s %s(%s);" % (result, name, parameters)
