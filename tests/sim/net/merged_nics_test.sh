@@ -122,7 +122,7 @@ echo 'fabric.link host=0 port=1 nth=3 down' >plan
 run 2 all_reduce -b 64K -e 64K --gpus 1 --faults plan
 grep -qE 'rank 0 -> rank 1 channel . qp 0x[0-9a-f]+ on mlx5_1 \(peer [0-9.]+ mlx5_1 .*RETRY_EXC_ERR' err ||
 	fail "the device whose link is down is not named"
-echo 'verbs.device host=0 port=1 nth=60 fatal' >plan
+echo 'verbs.device host=0 port=1 after=collective+50us fatal' >plan
 run 2 all_reduce -b 64K -e 64K --gpus 1 --faults plan
 grep -qE 'mlx5_1:1 Got async event : local catastrophic error' err || fail "the event is not logged"
 grep -qE 'rank 1 (->|<-) rank 0 .* on mlx5_1 \(peer [0-9.]+ mlx5_1 .*the peer reports' err ||
