@@ -3,6 +3,10 @@
 # For test scripts to source: what several of them do to others on the same machine, done so that no
 # two are in each other's way, and waits that are as long as it takes.
 
+# The program has plugins of the lab's own, and a test's library may export the same names: AddressSanitizer takes that for
+# a violation.
+export ASAN_OPTIONS=detect_odr_violation=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}
+
 # need TOOL...: a test whose tools are not installed is skipped, and names them
 need() {
 	local tool missing=()
