@@ -141,7 +141,12 @@ equal 'the same seed' "$(grep -E 'trace hash|^profiler v' log)" "$once"
 for engine in sim threads; do
 	PROF_FAULT=init run "init, $engine" 0 "$newest" "${small[@]}" --engine $engine
 	logged "init, $engine" "WARN rank .: the profiler plugin prof of $newest fails in init with ncclSystemError; the communicator continues without a profiler" 2
-	logged "init, $engine" '^profiler v7:, .* finalize 0 of 1$' 2
+	# with threads both ranks may have it at the same time: then it is unloaded once
+	if [ $engine = sim ]; then
+		logged "init, $engine" '^profiler v7:, .* finalize 0 of 1$' 2
+	else
+		grep -qE '^profiler v7:, .* finalize 0 of [12]$' log || fail "init, $engine: no line at the plugin's end"
+	fi
 	PROF_FAULT=start run "start, $engine" 0 "$newest" "${small[@]}" --engine $engine
 	logged "start, $engine" 'WARN rank .: the profiler plugin prof: startEvent fails with ncclInternalError; the event is not recorded' 2
 	PROF_FAULT=garbage run "garbage, $engine" 0 "$newest" "${small[@]}" --engine $engine
