@@ -212,7 +212,8 @@ void swarm_local_register(struct scenario *s, uint64_t seed)
 
 /* Registered buffers are windows instead, one time in three if the ranks of each host have direct
  * access to each other. On one host all buffers are, one time in four, and programs on windows may
- * run. */
+ * run. With faults, accesses are not compared there: the stream of a rank that gives up reads its
+ * buffer while a peer's kernel still stores to it, and the data is undefined. */
 void swarm_windows(struct scenario *s, uint64_t seed)
 {
 	struct sim_rng rng;
@@ -226,6 +227,8 @@ void swarm_windows(struct scenario *s, uint64_t seed)
 	all = all && direct && s->lab.hosts == 1;
 	if (all || (drawn && direct && s->lab.local_register))
 		s->lab.local_register = LAB_REGISTER_WINDOW;
+	if (s->lab.local_register == LAB_REGISTER_WINDOW && scenario_has_faults(s))
+		s->lab.sim.races = false;
 	if (all && swarm_is_set(s, "NCCL_ALGO=") && s->expect != SCENARIO_EXPECT_REFUSED)
 		swarm_env(s, "NCCL_ALGO=Symmetric,Ring");
 }
