@@ -211,9 +211,17 @@ ncclResult_t api_launch(struct api_member *members, int n, const char *call);
 ncclResult_t api_simulate(const struct api_member *members, int n, float *us);
 /* Launches one communicator outside a group and restores the current device. */
 ncclResult_t api_launch_now(struct ncclComm *comm, const char *call);
-/* The same, and ends the event of the call. */
-ncclResult_t api_launch_profiled(struct ncclComm *comm, const char *call,
-				 struct profiler_group *own);
+/* A call that queues work, and the event of a profiler that covers it. */
+struct api_submission {
+	const char *call;
+	cudaStream_t stream;
+	cudaEvent_t completion; /* launchCompletionEvent of the call's options, or NULL */
+	struct profiler_group own;
+};
+
+/* The end of a call that queued its work, or failed to (rc): outside a group it launches the work,
+ * or drops what a failed call queued. */
+ncclResult_t api_submitted(struct ncclComm *comm, struct api_submission *s, ncclResult_t rc);
 
 /* check.c: argument checks, with one WARN for the first wrong argument. `call` is the public
  * function, `name` the argument. api_check_count needs a valid type; the buffer has `blocks` blocks

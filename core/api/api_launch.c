@@ -344,13 +344,18 @@ ncclResult_t api_launch_now(struct ncclComm *comm, const char *call)
 	return rc;
 }
 
-ncclResult_t api_launch_profiled(struct ncclComm *comm, const char *call,
-				 struct profiler_group *own)
+ncclResult_t api_submitted(struct ncclComm *comm, struct api_submission *s, ncclResult_t rc)
 {
-	ncclResult_t rc;
+	bool grouped = api_group() != NULL; /* ncclGroupEnd launches, or cancels */
 
-	profiler_group_launches(own);
-	rc = api_launch_now(comm, call);
-	profiler_group_end(own);
+	if (!rc && s->completion)
+		rc = plan_record_later(comm, s->call, s->stream, s->completion);
+	if (rc && !grouped)
+		plan_cancel(comm, rc);
+	if (!rc && !grouped) {
+		profiler_group_launches(&s->own);
+		rc = api_launch_now(comm, s->call);
+	}
+	profiler_group_end(&s->own);
 	return rc;
 }

@@ -293,7 +293,7 @@ static void messages_profile(struct api_messages *m, struct profiler_group *own)
 
 static ncclResult_t messages_submit(struct api_messages *m, cudaEvent_t completion)
 {
-	struct profiler_group own = {.of = NULL};
+	struct api_submission s = {m->call, m->stream, completion, {.of = NULL}};
 	struct api_group *g = api_group();
 	ncclResult_t rc = messages_values_check(m);
 
@@ -301,18 +301,11 @@ static ncclResult_t messages_submit(struct api_messages *m, cudaEvent_t completi
 	if (!rc && g)
 		rc = api_group_add_comm(g, m->comm, m->on_windows);
 	if (!rc)
-		messages_profile(m, &own);
+		messages_profile(m, &s.own);
 	if (!rc)
 		rc = m->queue(m);
 	profiler_call_end(m->comm, &m->profile);
-	if (!rc && completion)
-		rc = plan_record_later(m->comm, m->call, m->stream, completion);
-	if (rc && !g) /* drops messages of a call that queued only some */
-		plan_cancel(m->comm, rc);
-	if (!rc && !g)
-		return api_launch_profiled(m->comm, m->call, &own);
-	profiler_group_end(&own);
-	return rc;
+	return api_submitted(m->comm, &s, rc);
 }
 
 static void messages_trace_begin(const struct api_messages *m, uint64_t tag)

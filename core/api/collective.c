@@ -61,24 +61,19 @@ static void coll_profile(struct api_coll *c, struct profiler_group *own)
 
 static ncclResult_t coll_submit(struct api_coll *c)
 {
-	struct profiler_group own = {.of = NULL};
+	struct api_submission s = {c->task.call, c->task.stream, c->completion, {.of = NULL}};
 	struct api_group *g = api_group();
 	ncclResult_t rc = api_coll_check_buffers(c);
 
 	if (!rc && g)
 		rc = api_group_add_comm(g, c->comm, true);
 	if (!rc)
-		coll_profile(c, &own);
+		coll_profile(c, &s.own);
 	if (!rc)
 		rc = plan_enqueue(c->comm, &c->task);
 	profiler_call_end(c->comm, &c->task.profile);
 	ASSERT(rc || !g || g->nmembers > 0); /* ncclGroupEnd launches the members' queues */
-	if (!rc && c->completion)
-		rc = plan_record_later(c->comm, c->task.call, c->task.stream, c->completion);
-	if (!rc && !g)
-		return api_launch_profiled(c->comm, c->task.call, &own);
-	profiler_group_end(&own);
-	return rc;
+	return api_submitted(c->comm, &s, rc);
 }
 
 static ncclResult_t coll_submit_traced(struct api_coll *c)

@@ -7,7 +7,8 @@
  * forwards failures while ranks of its host are in the communicator. Then its connections end; a
  * neighbour with the farewell does not treat this as a failure. A rank does not wait for ranks of
  * other hosts. Failures travel in both directions around the ring. They thus reach all remaining
- * ranks on either side of the ranks that have ended.
+ * ranks on either side of the ranks that have ended. A rank whose two neighbours have ended learns
+ * of failures beyond them only by its own transports, or by the deadline.
  */
 #include <errno.h>
 
