@@ -4,7 +4,8 @@
  * for how time is counted and memory.h for the callers.
  *
  *   store   release          the word carries the agent's clock
- *           relaxed          it carries the clock of the agent's last release fence, or nothing
+ *           relaxed          it carries the clock of the agent's last release fence, and that of an
+ *                            earlier kernel of its GPU that the word carried; or nothing
  *   load    acquire          the agent joins the clock that the word carries
  *           relaxed          the clock is kept aside; an acquire fence joins it
  *   RMW                      as a load and a store; the word keeps the clock that it carried
@@ -254,6 +255,14 @@ static void word_load(struct happens_part *p, struct happens_word *w, const stru
 	part_pend(p, w, &w->relaxed, record, HAPPENS_RELAXED_STORE);
 }
 
+/* True if the release is of an earlier kernel of the same GPU, which has ended: the end of a kernel
+ * is a fence, so a relaxed store of a later kernel carries what the earlier one released. */
+static bool stamp_is_of_ended_kernel(const struct happens_part *p, const struct happens_stamp *s)
+{
+	return p->agent->is_warp && !happens_stamp_is_empty(s) && s->device == p->agent->device &&
+	       s->block >> 32 != p->agent->block >> 32 && happens_part_has(p, s);
+}
+
 static void word_store(struct happens_part *p, struct happens_word *w, const struct mem_access *a,
 		       uint64_t record)
 {
@@ -262,8 +271,8 @@ static void word_store(struct happens_part *p, struct happens_word *w, const str
 	bool narrow = p->agent->is_warp && a->scope != SHARED_SYSTEM;
 
 	w->settled = false;
-	if (!keep)
-		for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2 && !keep; i++)
+		if (!stamp_is_of_ended_kernel(p, &w->sync[i]))
 			happens_stamp_clear(&w->sync[i]);
 	for (int i = 0; i < 2; i++)
 		happens_stamp_join(&w->sync[i], &p->fence[i], p);

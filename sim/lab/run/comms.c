@@ -248,28 +248,59 @@ static ncclResult_t comms_init_one(struct lab_rank *me, ncclComm_t *at, ncclUniq
 		       : comms_init_ids(me, at, id, NULL);
 }
 
-ncclResult_t lab_comm_settle(struct lab_rank *me, ncclComm_t comm, ncclResult_t r)
+static bool comms_stop(const struct lab_rank *me)
 {
 	struct lab_run *run = me->run;
 
-	while (r == ncclInProgress &&
-	       !shared_load_u32(run->armed ? &me->watch_aborted : &run->failed, SHARED_ACQUIRE)) {
-		ncclResult_t async = ncclSuccess, rc = ncclCommGetAsyncError(comm, &async);
+	return shared_load_u32(run->armed ? &me->watch_aborted : &run->failed, SHARED_ACQUIRE);
+}
 
-		r = rc ? rc : async;
+static ncclResult_t comms_state(ncclComm_t comm)
+{
+	ncclResult_t async = ncclSuccess, rc = ncclCommGetAsyncError(comm, &async);
+
+	return rc ? rc : async;
+}
+
+ncclResult_t lab_comm_settle(struct lab_rank *me, ncclComm_t comm, ncclResult_t r)
+{
+	while (r == ncclInProgress && !comms_stop(me))
+		r = comms_state(comm);
+	return r;
+}
+
+/* An error, or else ncclInProgress of any communicator of the rank. */
+static ncclResult_t comms_look(struct lab_rank *me)
+{
+	ncclResult_t all = ncclSuccess;
+
+	for (uint32_t i = 0; i < lab_comms(me->run->config); i++) {
+		ncclComm_t comm = *comms_slot(me, i);
+		ncclResult_t r = comm ? comms_state(comm) : ncclSuccess;
+
+		if (r && r != ncclInProgress)
+			return r;
+		all = r ? r : all;
+	}
+	return all;
+}
+
+ncclResult_t lab_comms_settle_all(struct lab_rank *const *rank, int32_t n, ncclResult_t r)
+{
+	while (r == ncclInProgress && !comms_stop(rank[0])) {
+		r = ncclSuccess;
+		for (int32_t i = 0; i < n && (!r || r == ncclInProgress); i++) {
+			ncclResult_t one = comms_look(rank[i]);
+
+			r = one ? one : r;
+		}
 	}
 	return r;
 }
 
 ncclResult_t lab_comms_settle(struct lab_rank *me, ncclResult_t r)
 {
-	if (r != ncclInProgress)
-		return r;
-	r = ncclSuccess;
-	for (uint32_t i = 0; i < lab_comms(me->run->config) && !r; i++)
-		if (*comms_slot(me, i))
-			r = lab_comm_settle(me, *comms_slot(me, i), ncclInProgress);
-	return r;
+	return lab_comms_settle_all(&me, 1, r);
 }
 
 /* One whose init has failed: a non-blocking one is the program's to abort. */

@@ -143,16 +143,6 @@ static void team_make_calls(struct lab_team *team)
 	}
 }
 
-static ncclResult_t team_settle(struct lab_team *team, ncclResult_t r)
-{
-	if (r != ncclInProgress)
-		return r;
-	r = ncclSuccess;
-	for (int32_t i = 0; i < team->n && !r; i++)
-		r = lab_comms_settle(team->rank[i], ncclInProgress);
-	return r;
-}
-
 /* Any device may be current at the end of a group: another one each time. */
 static ncclResult_t team_group_end(struct lab_team *team)
 {
@@ -163,7 +153,7 @@ static ncclResult_t team_group_end(struct lab_team *team)
 	ncclResult_t device = team_device(it);
 
 	team_call_is(team, "ncclGroupEnd");
-	ncclResult_t rc = team_settle(team, ncclGroupEnd());
+	ncclResult_t rc = lab_comms_settle_all(team->rank, team->n, ncclGroupEnd());
 	team_call_is(team, NULL);
 	if (!device)
 		team_device_check(it, "ncclGroupEnd");

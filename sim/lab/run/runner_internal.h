@@ -332,11 +332,11 @@ bool lab_comms_any(struct lab_rank *me);          /* is there one? Any task */
 ncclResult_t lab_comms_init(struct lab_rank *me); /* those that failed are NULL */
 /* Returns NCCL_COMM_BLOCKING of the run's environment; -1: not set. */
 long lab_comm_blocking(const struct lab_config *c);
-/* The final result of a call that returned r, on one that may be non-blocking; ncclInProgress where
- * the run has failed meanwhile. */
+/* The final result of a call that returned r; ncclInProgress if the run has failed meanwhile. */
 ncclResult_t lab_comm_settle(struct lab_rank *me, ncclComm_t comm, ncclResult_t r);
-/* The same for all communicators of the rank: the first error of any. */
+/* For all communicators of a rank, or of all `n` of the task in turn: the first error of any. */
 ncclResult_t lab_comms_settle(struct lab_rank *me, ncclResult_t r);
+ncclResult_t lab_comms_settle_all(struct lab_rank *const *rank, int32_t n, ncclResult_t r);
 ncclResult_t lab_comms_error(struct lab_rank *me); /* the first error of any of them */
 ncclResult_t lab_comms_destroy(struct lab_rank *me);
 /* The next one to destroy, NULL: none is left; its handle stays where the watch finds it. */

@@ -163,13 +163,20 @@ static const struct walk_row *walk_abort_row(struct walk *w, const struct walk_c
 }
 
 /* True if both neighbours of a rank that aborts may be out of the call while another rank waits in
- * it for an absent one: no rank forwards the abort then. All ranks have the same result. */
-static bool walk_abort_is_hidden(const struct walk_abort *a)
+ * it, for an absent one or for the collective before: no rank forwards the abort then. All ranks
+ * have the same result. */
+static bool walk_abort_is_hidden(const struct walk_abort *a, bool waits, bool busy)
 {
 	const struct scene *s = a->w->s;
+	const struct walk_row *row = a->row;
 	int32_t n = a->c->known ? a->c->n : s->n; /* halves may differ in size */
+	bool hosts = s->me->run->config->hosts > 1,
+	     leaves = row->ends || row->next == WALK_FINALIZED;
 
-	return n > 3 && (a->row->connects || (a->row->local && s->me->run->config->hosts > 1));
+	if (n <= 3)
+		return false;
+	return (waits && (row->connects || row->makes || (row->local && hosts))) ||
+	       (busy && leaves && hosts);
 }
 
 /* The members of halves differ: the ranks draw by their place in them. */
@@ -194,7 +201,7 @@ static void walk_abort_draw(struct walk_abort *a)
 	a->each |= a->row->connects && busy;
 	/* a blocking call that makes a child may wait in CUDA in the same way */
 	a->each |= a->row->makes && busy && !a->w->nonblocking;
-	a->each |= waits && walk_abort_is_hidden(a);
+	a->each |= walk_abort_is_hidden(a, waits, busy);
 	a->later_ns = sim_rng_below(&s->own, 1ull << sim_rng_below(&s->own, WALK_ABORT_POWERS));
 	if (!a->member)
 		return;

@@ -43,20 +43,26 @@ static void warp_consume(void *arg)
 	warp_end();
 }
 
-static void warp_spawn(const char *name, int32_t device, int32_t block, void (*fn)(void *))
+static void kernel_spawn(const char *name, int32_t device, int32_t kernel, int32_t block,
+			 void (*fn)(void *))
 {
 	const struct sim_task_attr a = {.name = name,
 					.kind = SIM_TASK_WARP,
 					.proc = os_proc(),
 					.rank = -1,
 					.device = device,
-					.kernel = 1,
+					.kernel = kernel,
 					.block = block,
 					.lane = -1};
 	struct sim_task *t;
 
 	shared_add_u32(&warps_left, 1, SHARED_RELAXED);
 	ck_assert_int_eq(sim_task_spawn(&t, &a, fn, NULL), 0);
+}
+
+static void warp_spawn(const char *name, int32_t device, int32_t block, void (*fn)(void *))
+{
+	kernel_spawn(name, device, 1, block, fn);
 }
 
 static void warps_wait(void)
@@ -95,6 +101,54 @@ static const struct variant scopes[] = {
 START_TEST(a_release_reaches_its_scope)
 {
 	check_variant(&scopes[_i]);
+}
+END_TEST
+
+static shared_u32 released;
+
+static void warp_release(void *arg)
+{
+	(void)arg;
+	warp_access(SHARED_RANGE_WRITE, data, 64, SHARED_RELAXED);
+	warp_access(SHARED_STORE, &flag2, 4, SHARED_RELEASE);
+	shared_store_u32(&released, 1, SHARED_RELEASE);
+	warp_end();
+}
+
+static void warp_store_again(void *arg)
+{
+	(void)arg;
+	ck_assert_uint_eq(shared_load_u32(&released, SHARED_ACQUIRE), 1);
+	warp_access(SHARED_STORE, &flag2, 4, SHARED_RELAXED);
+	shared_store_u32(&flag, 1, SHARED_RELAXED);
+	warp_end();
+}
+
+/* A block of the same kernel, or another kernel, stores over a release that it knows of. */
+static void again_main(void *arg)
+{
+	(void)arg;
+	shared_add_u32(&warps_left, 1, SHARED_RELAXED);
+	struct os_thread *host = start("host", warp_consume);
+
+	kernel_spawn("warp a", 0, 1, 0, warp_release);
+	while (!shared_load_u32(&released, SHARED_RELAXED))
+		os_poll_miss("released");
+	kernel_spawn("warp b", now->device, now->block ? 1 : 2, now->block, warp_store_again);
+	os_thread_join(host);
+	warps_wait();
+}
+
+#define AGAIN RA, .scope = SHARED_SYSTEM
+static const struct variant again[] = {
+	{GOOD("a later kernel", again_main), AGAIN},
+	{BAD("another block of the kernel", again_main, "missing: a release"), AGAIN, .block = 1},
+	{BAD("a kernel of another GPU", again_main, "missing: a release"), AGAIN, .device = 1},
+};
+
+START_TEST(a_later_kernel_keeps_a_release)
+{
+	check_variant(&again[_i]);
 }
 END_TEST
 
@@ -243,6 +297,7 @@ int main(void)
 #define LOOP(test, table) tcase_add_loop_test(t, test, 0, (int)(sizeof table / sizeof table[0]))
 	tcase_set_timeout(t, 60);
 	LOOP(a_release_reaches_its_scope, scopes);
+	LOOP(a_later_kernel_keeps_a_release, again);
 	LOOP(barriers_order_the_block, barriers);
 	LOOP(devices_are_ordered_by_requests_and_completions, devices);
 	suite_add_tcase(s, t);
