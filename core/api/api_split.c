@@ -65,6 +65,7 @@ static ncclResult_t shrink_form(const struct api_child *child, struct comm_child
 	return ncclSuccess;
 }
 
+/* Checks all arguments, before NCCL_SHRINK_ABORT stops anything. */
 static ncclResult_t shrink_check(const struct ncclComm *comm, const char *call, const int *excluded,
 				 int n, int flags, ncclComm_t *newcomm)
 {
@@ -78,17 +79,19 @@ static ncclResult_t shrink_check(const struct ncclComm *comm, const char *call, 
 		WARN("%s: shrinkFlags is 0x%x, expected NCCL_SHRINK_DEFAULT or NCCL_SHRINK_ABORT",
 		     call, (unsigned)flags);
 	else
-		return ncclSuccess;
+		return comm_child_list_check(comm, call, excluded, n);
 	return ncclInvalidArgument;
 }
 
 /* The caller has entered the parent. */
 static ncclResult_t shrink(struct api_child *child, const int *excluded, int n,
-			   ncclConfig_t *config)
+			   ncclConfig_t *config, bool stops)
 {
 	struct ncclComm *comm = child->parent;
 	ncclResult_t rc = comm_config_parse_child(config, comm, &child->config);
 
+	if (!rc && stops)
+		rc = comm_revoke(comm);
 	if (!rc)
 		rc = comm_child_without(comm, child->call, excluded, n, &child->ranks);
 	return rc ? rc : api_child_run(child);
@@ -114,10 +117,8 @@ API_WEAK ncclResult_t ncclCommShrink(ncclComm_t comm, int *excludeRanksList, int
 	     (const void *)comm, comm->rank, excludeRanksCount, shrinkFlags);
 	rc = shrink_check(comm, child.call, excludeRanksList, excludeRanksCount, shrinkFlags,
 			  newcomm);
-	if (!rc && stops)
-		rc = comm_revoke(comm);
 	if (!rc)
-		rc = shrink(&child, excludeRanksList, excludeRanksCount, config);
+		rc = shrink(&child, excludeRanksList, excludeRanksCount, config, stops);
 	comm_leave(comm);
 	return api_return(rc);
 }

@@ -152,8 +152,8 @@ static bool child_is_listed(const int *list, int n, int32_t rank)
 	return false;
 }
 
-static ncclResult_t child_list_check(const struct ncclComm *parent, const char *call,
-				     const int *excluded, int n)
+ncclResult_t comm_child_list_check(const struct ncclComm *parent, const char *call,
+				   const int *excluded, int n)
 {
 	for (int i = 0; i < n; i++) {
 		if (excluded[i] < 0 || excluded[i] >= parent->nranks)
@@ -176,11 +176,10 @@ static ncclResult_t child_list_check(const struct ncclComm *parent, const char *
 ncclResult_t comm_child_without(const struct ncclComm *parent, const char *call,
 				const int *excluded, int n, struct comm_child *out)
 {
-	ncclResult_t rc = child_list_check(parent, call, excluded, n);
+	ncclResult_t rc;
 
 	*out = (struct comm_child){.rank = -1, .call = call};
-	if (!rc)
-		rc = child_members_alloc(parent, out);
+	rc = child_members_alloc(parent, out);
 	for (int32_t r = 0; r < parent->nranks && !rc; r++) {
 		if (child_is_listed(excluded, n, r))
 			continue;

@@ -30,8 +30,11 @@ struct comm_child {
 /* Every rank of the parent calls it. Ranks of the same color form a child, in the order of their
  * keys, and of their ranks if the keys are equal. NCCL_SPLIT_NOCOLOR: this rank is no member. */
 ncclResult_t comm_child_split(struct ncclComm *parent, int color, int key, struct comm_child *out);
-/* The ranks that are not in the list, in their order. Sends no message. `call` is the public
- * function, for errors in the list. */
+/* Checks the list of ranks that ncclCommShrink excludes. Sends no message. `call` is the public
+ * function, for errors. */
+ncclResult_t comm_child_list_check(const struct ncclComm *parent, const char *call,
+				   const int *excluded, int n);
+/* The ranks that are not in the list, which was checked, in their order. Sends no message. */
 ncclResult_t comm_child_without(const struct ncclComm *parent, const char *call,
 				const int *excluded, int n, struct comm_child *out);
 /* Every rank of the parent calls it; all are members, with their ranks, and `nranks` is the size of

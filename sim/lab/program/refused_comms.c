@@ -8,13 +8,31 @@
 
 /* ---- communicators from others --------------------------------------------------------------- */
 
+/* A list with one mistake, half of the time with a flag that would stop the communicator. */
+static ncclResult_t refused_shrink_list(struct refused *r, int flags)
+{
+	const int next = (r->me->rank + 1) % r->n, kind = (int)sim_rng_below(&r->rng, 5);
+	const int wrong[] = {r->n, -1, r->me->rank, next, next};
+	int excluded[2] = {next, wrong[kind]};
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclComm_t none = NULL;
+
+	if (kind == 4) { /* a right list, and a wrong config */
+		config.magic++;
+		return ncclCommShrink(r->comm, excluded, 1, &none, &config, flags);
+	}
+	if (r->n == 2) /* one of two is as many as a list may have */
+		excluded[0] = kind < 3 ? wrong[kind] : r->n;
+	return ncclCommShrink(r->comm, excluded, r->n == 2 ? 1 : 2, &none, NULL, flags);
+}
+
 static ncclResult_t refused_shrink(struct refused *r)
 {
 	int flags = sim_rng_below(&r->rng, 2) ? NCCL_SHRINK_ABORT : NCCL_SHRINK_DEFAULT;
-	int excluded[2] = {(r->me->rank + 1) % r->n, r->n}; /* the second one is wrong */
+	int excluded[2] = {(r->me->rank + 1) % r->n, r->n};
 	ncclComm_t none = NULL;
 
-	switch (sim_rng_below(&r->rng, 7)) {
+	switch (sim_rng_below(&r->rng, 14)) {
 	case 0:
 		return ncclCommShrink(r->comm, excluded, 0, &none, NULL, flags);
 	case 1:
@@ -27,8 +45,10 @@ static ncclResult_t refused_shrink(struct refused *r)
 		return ncclCommShrink(r->comm, excluded, 1, NULL, NULL, flags);
 	case 5:
 		return ncclCommShrink(r->comm, excluded, 1, &none, NULL, 2);
-	default:
+	case 6:
 		return ncclCommShrink(NULL, excluded, 1, &none, NULL, flags);
+	default:
+		return refused_shrink_list(r, flags);
 	}
 }
 
@@ -56,13 +76,18 @@ static ncclResult_t refused_scalable(struct refused *r)
 {
 	ncclComm_t none = NULL;
 
-	switch (sim_rng_below(&r->rng, 4)) {
+	ncclUniqueId ids[2] = {0};
+
+	switch (sim_rng_below(&r->rng, 5)) {
 	case 0:
 		return ncclCommInitRankScalable(NULL, r->n, 0, 1, NULL, NULL);
 	case 1:
 		return ncclCommInitRankScalable(&none, 0, 0, 1, NULL, NULL);
 	case 2:
 		return ncclCommInitRankScalable(&none, r->n, r->n, 1, NULL, NULL);
+	case 3: /* ids of no call */
+		return ncclCommInitRankScalable(&none, 2, (int)sim_rng_below(&r->rng, 2), 2, ids,
+						NULL);
 	default:
 		return ncclCommInitRankScalable(&none, r->n, 0, r->n, NULL, NULL);
 	}
@@ -123,10 +148,61 @@ static ncclResult_t refused_suspend(struct refused *r)
 ncclResult_t lab_refused_comm(struct refused *r)
 {
 	static ncclResult_t (*const makes[])(struct refused *) = {
-		refused_shrink, refused_shrink,     refused_growth,     refused_scalable,
-		refused_memory, refused_properties, refused_simulation, refused_suspend};
+		refused_shrink,     refused_shrink,     refused_shrink,
+		refused_growth,     refused_scalable,   refused_memory,
+		refused_properties, refused_simulation, refused_suspend};
 
 	return makes[sim_rng_below(&r->rng, ARRAY_LEN(makes))](r);
+}
+
+/* ---- captures -------------------------------------------------------------------------------- */
+
+static ncclResult_t refused_sum_on(struct refused *r, cudaStream_t stream)
+{
+	return ncclAllReduce(r->gpu, r->gpu, 1, ncclInt8, ncclSum, r->comm, stream);
+}
+
+/* Only one of the two streams of a group is in a capture. Returns the error of the second call. */
+static ncclResult_t refused_capture_group(struct refused *r, cudaStream_t one, cudaStream_t other)
+{
+	ncclResult_t rc = ncclGroupStart(), second, end;
+
+	if (rc)
+		return rc;
+	rc = refused_sum_on(r, one);
+	second = rc ? rc : refused_sum_on(r, other);
+	end = ncclGroupEnd();
+	if (end != second)
+		lab_refused_report(r->me, "ncclGroupEnd", "a capture of one of two streams",
+				   "gave another error than the call");
+	return second;
+}
+
+/* The capture is of a stream that waits for no legacy one, and in the mode that forbids nothing to
+ * other tasks. The graph stays empty. */
+ncclResult_t lab_refused_capture(struct refused *r)
+{
+	cudaStream_t mine = (cudaStream_t)r->me->stream, other;
+	bool first = sim_rng_below(&r->rng, 2);
+	ncclResult_t rc = ncclUnhandledCudaError;
+	cudaGraph_t graph = NULL;
+	size_t nodes = 0;
+
+	if (r->n == 1) /* a rank alone copies in any stream */
+		return lab_refused_absent(r);
+	if (cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking) != cudaSuccess)
+		return rc;
+	if (cudaStreamBeginCapture(other, cudaStreamCaptureModeRelaxed) == cudaSuccess) {
+		rc = refused_capture_group(r, first ? other : mine, first ? mine : other);
+		(void)cudaStreamEndCapture(other, &graph);
+	}
+	if (graph && cudaGraphGetNodes(graph, NULL, &nodes) == cudaSuccess && nodes)
+		lab_refused_report(r->me, "ncclAllReduce", "a capture of one of two streams",
+				   "is in the graph");
+	if (graph)
+		(void)cudaGraphDestroy(graph);
+	(void)cudaStreamDestroy(other);
+	return rc;
 }
 
 /* ---- what is not built ----------------------------------------------------------------------- */

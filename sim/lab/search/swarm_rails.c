@@ -14,9 +14,10 @@
 
 #include "sim/lab/search/swarm_internal.h"
 
-#define RAILS_OPTION "NCCL_IB_RESILIENCY_PORT"
-#define RAILS_AGAIN  RAILS_OPTION "_RECOVERY_ATTEMPTS_MAX=1"
-#define RAILS_BYTES  (256ull << 10)
+#define RAILS_OPTION   "NCCL_IB_RESILIENCY_PORT"
+#define RAILS_AGAIN    RAILS_OPTION "_RECOVERY_ATTEMPTS_MAX=1"
+#define RAILS_MESSAGES RAILS_OPTION "_RECOVERY_ALIVE_MSG"
+#define RAILS_BYTES    (256ull << 10)
 /* Rails that fail one after the other: calls, and the longest pause between two. Each rail that
  * has failed carries data, or runs out of its retries, before the next one fails. */
 #define RAILS_LONG_CALLS    64
@@ -252,6 +253,24 @@ static void rails_long(struct scenario *s, struct sim_rng *rng)
 	swarm_env(s, RAILS_OPTION "_RECOVERY_ACK_TIMEOUT=%u", RAILS_ACK_MS);
 }
 
+/* The test messages of a rail that recovers, in half of the worlds with recovery: fewer in a batch
+ * than must be acknowledged, so that one batch follows another. All of them take less time than is
+ * left until another rail fails. */
+static void rails_batches(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.rails_batches");
+	bool drawn = sim_rng_below(&rng, 2) == 0;
+	unsigned batch = 1 + (unsigned)sim_rng_below(&rng, 4);
+	unsigned sequence = batch + 1 + (unsigned)sim_rng_below(&rng, 8);
+
+	if (!drawn || !swarm_is_set(s, RAILS_OPTION "_RECOVERY=1"))
+		return;
+	swarm_env(s, RAILS_MESSAGES "_BATCH_SIZE=%u", batch);
+	swarm_env(s, RAILS_MESSAGES "_SEQUENCE_SIZE=%u", sequence);
+}
+
 /* Addresses of a rank's first queue pairs take some attempts to resolve, in one of four of these
  * worlds. No connection of the rank is ready then, so none of these calls is that of a queue pair
  * for flushes, which has its own address. Two in three of these worlds have no other fault and no
@@ -287,6 +306,7 @@ void swarm_rails(struct scenario *s, uint64_t seed, enum scenario_faults faults)
 	rails_series(s, &rng);
 	rails_settings(s, &rng);
 	rails_long(s, &rng);
+	rails_batches(s, seed);
 	sim_rng_seed(&rng, seed, "swarm.rails_plan");
 	if (faults != SCENARIO_FAULTS_NONE)
 		rails_plan(s, &rng);

@@ -131,9 +131,11 @@ static void wrong_rank(int32_t rank, int32_t nranks, void *arg)
 {
 	int twice[] = {1, 1}, own = rank, outside = nranks, other = (rank + 1) % nranks;
 	ncclComm_t child = (ncclComm_t)&own;
+	ncclConfig_t wrong = NCCL_CONFIG_INITIALIZER;
 	struct shrink_rank r;
 
 	(void)arg;
+	wrong.magic++;
 	shrink_begin(&r, rank, nranks);
 #define REFUSED(text, list, n, out, flags)                                                         \
 	do {                                                                                       \
@@ -148,9 +150,12 @@ static void wrong_rank(int32_t rank, int32_t nranks, void *arg)
 	REFUSED("excludeRanksList is NULL", NULL, 1, &child, 0);
 	REFUSED("shrinkFlags is 0x6", &other, 1, &child, 6);
 	REFUSED("expected 0 to 2", &outside, 1, &child, 0);
+	REFUSED("expected 0 to 2", &outside, 1, &child, NCCL_SHRINK_ABORT);
 	REFUSED("the calling rank", &own, 1, &child, 0);
 	if (rank != 1)
 		REFUSED("listed before", twice, 2, &child, 0);
+	EXPECT_NCCL(ncclInvalidArgument,
+		    ncclCommShrink(r.comm, &other, 1, &child, &wrong, NCCL_SHRINK_ABORT));
 	EXPECT_NCCL(ncclInvalidArgument, ncclCommRevoke(r.comm, 1));
 	shrink_use(&r, r.comm, rank, nranks);
 	EXPECT_NCCL(ncclSuccess, ncclCommDestroy(r.comm));
