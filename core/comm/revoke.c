@@ -6,6 +6,7 @@
  */
 #include "core/base/log.h"
 #include "core/comm/comm_internal.h"
+#include "core/os/check.h"
 #include "core/rank/cuda_result.h"
 #include "core/transport/transport.h"
 
@@ -65,6 +66,8 @@ ncclResult_t comm_revoke(struct ncclComm *comm)
 	comm_device_restore(before);
 	if (rc) /* the abort word stays: kernels may still run */
 		return rc;
+	/* ranks may have made other calls of it: it has no order with those made from it */
+	os_agree_member(comm->id_hash, (uint64_t)comm->cuda_dev, false);
 	revoke_errors_end(comm);
 	revoke_abort_clear(comm);
 	INFO(LOG_INIT, "comm %p rank %d nranks %d: revoked", (void *)comm, comm->rank,

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "sim/lab/family/family.h"
+#include "sim/lab/program/refused.h"
 
 #define FAMILY_COUNT       512u         /* elements of a reduction, at most */
 #define FAMILY_LATE_POWERS 37           /* a member is late up to 2^37 ns, 137 s */
@@ -46,8 +47,38 @@ bool family_cuda(struct family *f, int error)
 	return lab_rank_check_cuda(f->me, error, "CUDA call for a family of communicators");
 }
 
-/* Numbers of the communicator, and a sum over its members. */
-static bool family_use(struct family *f, const struct family_members *m, ncclComm_t comm)
+/* The most channels of a communicator with these options; 0: not known. */
+static int family_most_ctas(const struct lab_config *c, const struct family_config *is)
+{
+	const int most = lab_most_ctas(c);
+
+	if (strstr(c->env_odd ? c->env_odd : "", "_NCHANNELS="))
+		return 0;
+	if (lab_has_env(c, "NCCL_MAX_NCHANNELS"))
+		return most;
+	return most && is->max_ctas > 0 ? is->max_ctas : 0;
+}
+
+/* A call with one channel more than the communicator may have is refused; a sum with as many as it
+ * may have is right. */
+static bool family_limit(struct family *f, int most, ncclComm_t comm)
+{
+	ncclResult_t r;
+
+	if (!most)
+		return true;
+	r = lab_call_of_ctas(f->me, comm, most + 1);
+	if (r != ncclInvalidArgument)
+		family_report(f, "a call with %d channels of a communicator of %d gave \"%s\"",
+			      most + 1, most, ncclGetErrorString(r));
+	return lab_transient_check(
+		f->me, lab_comm_settle(f->me, comm, lab_call_of_ctas(f->me, comm, most)),
+		"ncclAllReduceConfig");
+}
+
+/* Numbers of the communicator, its limit of channels, and a sum over its members. */
+static bool family_use(struct family *f, const struct family_members *m,
+		       const struct family_config *is, ncclComm_t comm)
 {
 	struct lab_rank *me = f->me;
 	int32_t *mem = me->transient_memory, *host = (int32_t *)me->staging;
@@ -58,7 +89,8 @@ static bool family_use(struct family *f, const struct family_members *m, ncclCom
 
 	ASSERT(family_index(m, me->rank) >= 0); /* only members have the communicator */
 	if (!lab_transient_check(me, ncclCommCount(comm, &n), "ncclCommCount") ||
-	    !lab_transient_check(me, ncclCommUserRank(comm, &rank), "ncclCommUserRank"))
+	    !lab_transient_check(me, ncclCommUserRank(comm, &rank), "ncclCommUserRank") ||
+	    !family_limit(f, family_most_ctas(me->run->config, is), comm))
 		return false;
 	lab_queries(me, comm, m->n, family_index(m, me->rank), false);
 	if (n != m->n || rank != family_index(m, me->rank))
@@ -190,7 +222,7 @@ static bool family_use_other(struct family *f, const struct family_step *s,
 	struct family_members m;
 
 	family_split_members(&s->parent, colors, color, &m);
-	bool ok = family_use(f, &m, comm);
+	bool ok = family_use(f, &m, &s->becomes, comm);
 
 	return family_end(f, &plain, comm, ok) && ok;
 }
@@ -204,7 +236,7 @@ static bool family_use_child(struct family *f, const struct family_step *s, nccl
 	bool ok = true;
 
 	if (comm && family_index(&s->child, f->me->rank) >= 0) {
-		ok = family_use(f, &s->child, comm);
+		ok = family_use(f, &s->child, &s->becomes, comm);
 	} else if (comm) {
 		*child = NULL;
 		ok = family_use_other(f, s, &s->split, 1, comm);

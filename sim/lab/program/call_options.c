@@ -125,6 +125,17 @@ bool lab_options_refused(const struct lab_options *o, ncclResult_t r)
 	       o->config.forceAlgSelection;
 }
 
+/* ---- the limit of a communicator ------------------------------------------------------------- */
+
+ncclResult_t lab_call_of_ctas(const struct lab_rank *me, ncclComm_t comm, int ctas)
+{
+	ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
+
+	config.maxCTAs = ctas;
+	return ncclAllReduceConfig(me->transient_memory, me->transient_memory, 1, ncclInt32,
+				   ncclSum, comm, me->transient_stream, &config);
+}
+
 /* ---- mistakes -------------------------------------------------------------------------------- */
 
 /* A list that leads back to its start. */

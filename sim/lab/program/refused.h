@@ -33,6 +33,9 @@ ncclResult_t lab_refused_capture(struct refused *r);
 /* call_options.c: channels that a call of a communicator without a config may have, at most; 0: a
  * setting may refuse any number. */
 int lab_most_ctas(const struct lab_config *c);
+/* call_options.c: a sum of one element that may have so many channels. More than the communicator
+ * may have: ncclInvalidArgument. */
+ncclResult_t lab_call_of_ctas(const struct lab_rank *me, ncclComm_t comm, int ctas);
 /* call_options.c: a call with options that are refused: ncclInvalidArgument, ncclInvalidUsage. */
 ncclResult_t lab_options_wrong(struct refused *r);
 ncclResult_t lab_options_misused(struct refused *r);
