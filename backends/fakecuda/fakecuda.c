@@ -124,7 +124,7 @@ static bool fc_explain_crash(int signal, const void *addr)
 	(void)signal;
 	if (!fc_device_at(address) && !fc_vmm_has(address))
 		return false;
-	const struct sim_task *task = sim_task_self();
+	const struct sim_task *task = sim_task_known();
 	bool warp = task && task->kind == SIM_TASK_WARP;
 	fc_alloc_describe_nearest(address, what, sizeof what);
 	fprintf(stderr, "fakecuda: %s dereference of device pointer 0x%llx by %s: %s\n",

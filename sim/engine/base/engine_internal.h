@@ -241,7 +241,8 @@ struct sched_ops {
 	void (*stop)(bool ran);
 	int (*spawn)(struct sim_task **t, const struct sim_task_attr *attr, void (*fn)(void *),
 		     void *arg);
-	struct task *(*self)(void); /* NULL: no task runs here */
+	struct task *(*self)(void);  /* NULL: no task runs here; `threads` adopts the thread */
+	struct task *(*known)(void); /* the same without adoption */
 	void (*point)(void);
 	void (*kill_proc)(struct os_proc *proc);
 	uint64_t (*now_ns)(void);

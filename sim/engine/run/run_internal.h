@@ -16,6 +16,7 @@ void engine_kill_step(void *proc, uint64_t arg); /* step of an event */
 
 /* programs.c */
 void engine_foreign_thread(void) __attribute__((noreturn));
+void engine_nameless_thread(void) __attribute__((noreturn)); /* of none of a job's programs */
 /* Ends the process with an error if the program has threads that the engine does not run. Called
  * when all tasks wait without end: one of those threads may be about to end a wait. */
 void engine_threads_may_go_on(void);

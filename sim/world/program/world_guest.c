@@ -345,7 +345,8 @@ static void guest_first_call(void)
 	if (world_ras_ask_start())
 		world_guest_quit(SIM_USAGE);
 	program_time_continue();
-	program_time_install();
+	if (sim_engine_kind() == SIM_ENGINE_SIM)
+		program_install();
 }
 
 bool world_guest_runs(void)
