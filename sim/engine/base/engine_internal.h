@@ -305,7 +305,9 @@ struct thread_part {
 	bool stand_in;
 	/* adopted for a process; other stand-ins belong to the main task's */
 	bool has_proc;
-	bool is_host; /* started for a host task: must be joined */
+	bool adopted;
+	shared_u32 waits; /* 1: the adopted thread is inside a wait or a sleep */
+	bool is_host;     /* started for a host task: must be joined */
 	bool joined;
 	pthread_t thread;
 	int32_t park_slot;

@@ -70,6 +70,7 @@ static struct thread_part *threads_adopt(struct os_proc *proc)
 	struct thread_part *part = threads_part_of("adopted thread", proc);
 
 	part->thread = pthread_self();
+	part->adopted = true;
 	thread_part_set(part);
 	return part;
 }

@@ -93,7 +93,8 @@ extern shared_u32 threads_kills; /* a process was killed */
 bool threads_killed(const struct task *t);
 bool threads_ends(const struct task *t); /* the task must end */
 void threads_maybe_end(struct task *t);
-void threads_task_gone(struct task *t); /* removes a task that has ended */
+void threads_waits(const struct task *t, bool on); /* a host task's wait begins or is over */
+void threads_task_gone(struct task *t);            /* removes a task that has ended */
 void threads_forget(struct task *t);
 int threads_start(void);
 void threads_run(void (*fn)(void *), void *arg);

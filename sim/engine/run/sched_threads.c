@@ -141,6 +141,7 @@ static int threads_wait(const struct wait *const *w, int n, const shared_u32 *ab
 	const struct threads_view view = {w, n, abort, t};
 	threads_events_drain();
 	rc = threads_look(w, n, abort, deadline, index, false);
+	threads_waits(t, rc == EAGAIN);
 	for (uint32_t round = 0; rc == EAGAIN;) {
 		bool slept = !fiber && round >= THREADS_PAUSES + THREADS_YIELDS;
 
@@ -152,6 +153,7 @@ static int threads_wait(const struct wait *const *w, int n, const shared_u32 *ab
 		show_state(t, SIM_TASK_RUNNING);
 		rc = threads_look(w, n, abort, deadline, index, slept);
 	}
+	threads_waits(t, false);
 	return rc;
 }
 
