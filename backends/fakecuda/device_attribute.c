@@ -21,8 +21,6 @@ int fc_device_attribute(const struct fc_device *dev, CUdevice_attribute attr)
 	bool parsed = fc_device_pci_parse(dev->gpu->bus_id, &pci);
 	ASSERT(parsed);
 	switch ((int)attr) {
-	case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
-		return !fc_share_on(); /* real processes cannot import memory of cuMem */
 	case CU_DEVICE_ATTRIBUTE_WARP_SIZE:
 		return fc.width;
 	case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:

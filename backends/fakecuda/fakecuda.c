@@ -85,7 +85,8 @@ static void fc_host_init(struct fc_device *memory, uint32_t index, uint32_t host
 {
 	memory->index = index;
 	memory->host = host;
-	memory->base = FC_HOST_BASE + host * fc.host_slice;
+	memory->base =
+		FC_HOST_BASE + world_config()->share.process * fc.host_share + host * fc.host_slice;
 	memory->bytes = memory->total_bytes = fc.host_slice;
 }
 
@@ -124,7 +125,7 @@ static bool fc_explain_crash(int signal, const void *addr)
 	(void)signal;
 	if (!fc_device_at(address) && !fc_vmm_has(address))
 		return false;
-	const struct sim_task *task = sim_task_self();
+	const struct sim_task *task = sim_task_known();
 	bool warp = task && task->kind == SIM_TASK_WARP;
 	fc_alloc_describe_nearest(address, what, sizeof what);
 	fprintf(stderr, "fakecuda: %s dereference of device pointer 0x%llx by %s: %s\n",
@@ -202,7 +203,8 @@ static bool fc_world_start(void)
 	if (!fc_va_start(count * processes, fc.slice, config->strict_device_view))
 		return false;
 	fc.memory_count = count + world_host_count();
-	fc.host_slice = FC_HOST_LIMIT / world_host_count() / FC_VA_CHUNK * FC_VA_CHUNK;
+	fc.host_share = FC_HOST_LIMIT / processes / FC_VA_CHUNK * FC_VA_CHUNK;
+	fc.host_slice = fc.host_share / world_host_count() / FC_VA_CHUNK * FC_VA_CHUNK;
 	fc.device = calloc(fc.memory_count, sizeof *fc.device);
 	ASSERT(fc.device);
 	for (uint32_t h = 0; h < world_host_count(); h++) {

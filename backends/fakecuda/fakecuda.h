@@ -350,6 +350,7 @@ struct fc_state {
 	uint32_t memory_count;    /* number of GPUs and hosts */
 	uint64_t slice, host_slice;
 	uint64_t share; /* addresses of the GPUs of one real process; 0: no other one has some */
+	uint64_t host_share; /* addresses of host memory of one real process */
 	int32_t width;
 	struct fc_proc *procs;
 	uint64_t map_generation; /* atomic: incremented when the set of accessible memory changes */

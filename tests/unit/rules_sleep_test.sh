@@ -21,7 +21,8 @@ dropin/tests/library/rdmacm_test.c 1 the subject: a listener that comes after it
 dropin/tests/library/signal_test.c 2 a loop with a condition; a moment for a thread to block, though its cancellation may come before
 dropin/tests/programs/pair.h 1 a step of loops with a condition
 dropin/tests/library/reap_test.c 3 loops with a condition; a random moment of death
-tests/conformance/cuda/cuda_ipc_share_test.c 1 the loop that waits for the turn of another process
+tests/conformance/cuda/processes/cuda_processes.h 1 the loop that waits for the turn of another process
+tests/conformance/source/foreign/async.cu 1 a moment for threads to wait, though the end may come before
 tests/conformance/graphs/graph_cases.h 2 a host function that takes its time, so that others could overtake it; a loop with a condition
 tests/conformance/graphs/graph_nodes_test.c 2 moments for a destructor that must not run
 tests/sim/programs/procs_kill.py 2 a random moment of death; the loop that looks at processes

@@ -31,6 +31,7 @@ struct fc_device *fc_memory_at(uint64_t address)
 
 	if (at >= FC_HOST_LIMIT)
 		return fc_device_at(address);
+	at = fc.share ? at % fc.host_share : at;
 	at = fc.host_slice ? fc.device_count + at / fc.host_slice : fc.memory_count;
 	return at < fc.memory_count ? &fc.device[at] : NULL;
 }
@@ -205,6 +206,10 @@ static void alloc_remove(struct fc_device *dev, struct fc_alloc *a)
 void fc_alloc_free(struct fc_device *dev, struct fc_alloc *a)
 {
 	ASSERT(!a->freed);
+	if (a->imported) { /* its pages are those of another process */
+		alloc_remove(dev, a);
+		return;
+	}
 	a->freed = 1;
 	mem_fresh(fc_alias(a->base), alloc_span(a));
 	dev->freed[dev->freed_count++ % FC_FREED_KEPT] = *a;

@@ -95,7 +95,8 @@ DOPPEL_CHECK_SIZE(struct fc_ipc_handle, CUDA_IPC_HANDLE_SIZE);
 /* True if real processes share the world. `proc` of a handle is then the process' number. */
 bool fc_share_on(void);
 /* Publishes the allocation, and fills in the last fields of its handle. False: no entry is left. */
-bool fc_export(struct fc_alloc *a, struct fc_ipc_handle *h);
+bool fc_export(const char *call, const struct fc_device *dev, struct fc_alloc *a,
+	       struct fc_ipc_handle *h);
 /* Returns the number of living processes that have the exported allocation open. */
 uint32_t fc_export_opens(const struct fc_alloc *a);
 /* The owner freed the allocation: it cannot be opened any longer. */
@@ -103,8 +104,18 @@ void fc_export_freed(const struct fc_alloc *a);
 /* Releases the entry. No process has it open. */
 void fc_export_end(struct fc_alloc *a);
 /* Opens another process' memory, once; reports an error. */
-cudaError_t fc_import(const struct fc_ipc_handle *h, struct fc_alloc **a);
+cudaError_t fc_import(const char *call, const struct fc_ipc_handle *h, struct fc_alloc **a);
 void fc_import_close(const struct fc_alloc *a);
+/* Returns the descriptor of the file that has this memory, of this process or of another one. */
+int fc_share_file(uint64_t home);
+/* Memory of cuMem as a descriptor, for other processes; and such a descriptor as memory. Both
+ * report errors. */
+CUresult fc_share_export(const char *call, const struct fc_device *dev, struct fc_alloc *a,
+			 int *handle);
+CUresult fc_share_import(const char *call, const struct fc_proc *proc, int fd,
+			 struct fc_device **dev, struct fc_alloc **a);
+/* True if another process has the exported memory open, or a descriptor of it exists anywhere. */
+bool fc_share_holds(const struct fc_alloc *a);
 void fc_share_end(void); /* of the world */
 
 /* Allocates whole pages of cuMem on a GPU or a host. */

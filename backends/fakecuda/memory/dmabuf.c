@@ -338,10 +338,7 @@ CUresult fc_dmabuf_import(struct fc_proc *proc, int fd, struct fc_device **dev, 
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	if (dmabuf_read(fd, &range) || !range->memory) {
-		fc_report("%s: descriptor %d is not memory of cuMem%s", call, fd,
-			  fc_share_on() ? " of this process; real processes cannot import that of "
-					  "others"
-					: "");
+		fc_report("%s: descriptor %d is not memory of cuMem", call, fd);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
 	*dev = &fc.device[range->device];

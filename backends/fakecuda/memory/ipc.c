@@ -43,7 +43,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr)
 					  .proc = ipc_proc(ctx->proc->os),
 					  .device = dev->index,
 					  .number = a->number};
-		if (fc_share_on() && !fc_export(a, &h))
+		if (fc_share_on() && !fc_export(at.call, dev, a, &h))
 			rc = cudaErrorMemoryAllocation;
 		else
 			memcpy(pHandle, &h, sizeof h);
@@ -72,7 +72,7 @@ static cudaError_t ipc_check(const char *call, struct fc_ctx *ctx, const struct 
 		return cudaErrorDeviceUninitialized;
 	}
 	if (fc_share_on())
-		return fc_import(h, a);
+		return fc_import(call, h, a);
 	*a = fc_alloc_by_number(&fc.device[h->device], h->number);
 	if (!*a || (*a)->base != h->base || (*a)->proc != h->proc || (*a)->freed) {
 		fc_report("%s: gpu %u #%u was freed since the handle was made", call, h->device,

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * IPC between real processes that share a world (struct world_share). Each process has a range of
- * addresses on every GPU, in a file of its own. A process that opens memory of another one maps
- * that file at the same addresses. The exporter's pages therefore live until the last process that
- * maps them has ended.
+ * addresses on every GPU, and of host memory of cuMem, in a file of its own. A process that opens
+ * memory of another one maps that file at the same addresses. The exporter's pages therefore live
+ * until the last process that maps them has ended.
+ *
+ * A descriptor of memory of cuMem is the exporter's file, opened once more. Its position is that of
+ * the entry in the table. A lock on the entry's first byte belongs to the open file, so it exists
+ * until the last duplicate is closed, in any process or message.
  *
  * The file also has the table of exported allocations. Any process may be killed between any two
  * instructions, so the table has no lock. An importer sets its bit and then looks at the state; an
@@ -23,17 +27,23 @@
 #define SHARE_PROCESSES 256u
 #define SHARE_EXPORTS   1024u
 #define SHARE_FOREIGN   0x80000000u /* in `proc` and `number` of imported memory */
+#define SHARE_MAGIC     0x646f7070u
+#define SHARE_FILE      (FC_VA_LIMIT + FC_EXPORTS_BYTES) /* size of a file */
 
 enum export_state { EXPORT_NONE, EXPORT_LIVE, EXPORT_FREED };
 
 struct fc_export {
 	uint64_t base, bytes;
 	uint64_t opened[SHARE_PROCESSES / 64]; /* bit per process */
-	uint32_t number, state;
+	uint32_t number, state, device;
+	uint32_t handle_types; /* cuMem only, as the fields below */
+	int32_t numa;
+	uint8_t vmm, rdma, pad0[2];
 	char who[FC_WHO_BYTES];
 };
 
 struct fc_exports {
+	uint32_t magic, process;
 	int32_t pid[SHARE_PROCESSES]; /* of importers */
 	struct fc_export entry[SHARE_EXPORTS];
 };
@@ -72,7 +82,8 @@ static struct fc_export *export_of(const struct fc_alloc *a)
 	return &share.own->entry[a->entry - 1];
 }
 
-static struct fc_export *export_take(struct fc_alloc *a)
+static struct fc_export *export_take(const char *call, const struct fc_device *dev,
+				     struct fc_alloc *a)
 {
 	for (uint32_t i = 0; i < SHARE_EXPORTS; i++) {
 		struct fc_export *e = &share.own->entry[i];
@@ -83,30 +94,49 @@ static struct fc_export *export_take(struct fc_alloc *a)
 		e->base = a->base;
 		e->bytes = a->bytes;
 		e->number = a->number;
+		e->device = dev->index;
+		e->handle_types = a->handle_types;
+		e->numa = a->numa;
+		e->vmm = a->vmm;
+		e->rdma = a->rdma;
 		snprintf(e->who, sizeof e->who, "%s", a->who);
 		__atomic_store_n(&e->state, EXPORT_LIVE, __ATOMIC_SEQ_CST);
 		a->entry = i + 1;
 		return e;
 	}
-	fc_report("cudaIpcGetMemHandle: %u allocations have handles already", SHARE_EXPORTS);
+	fc_report("%s: %u allocations have handles already", call, SHARE_EXPORTS);
 	return NULL;
 }
 
-bool fc_export(struct fc_alloc *a, struct fc_ipc_handle *h)
+static bool export_map_own(const char *call)
+{
+	if (share.own)
+		return true;
+	share.own = exports_map(fc_va_file());
+	if (!share.own) {
+		fc_report("%s: the table of handles cannot be mapped: %s", call, strerror(errno));
+		return false;
+	}
+	share.own->process = world_config()->share.process;
+	share.own->magic = SHARE_MAGIC;
+	return true;
+}
+
+bool fc_export(const char *call, const struct fc_device *dev, struct fc_alloc *a,
+	       struct fc_ipc_handle *h)
 {
 	struct stat st;
 
 	h->fd = fc_va_file();
 	h->pid = getpid();
-	if (!share.own)
-		share.own = exports_map(h->fd);
-	if (!share.own || fstat(h->fd, &st)) {
-		fc_report("cudaIpcGetMemHandle: the table of handles cannot be mapped: %s",
-			  strerror(errno));
+	if (!export_map_own(call))
+		return false;
+	if (fstat(h->fd, &st)) {
+		fc_report("%s: the file of GPU memory: %s", call, strerror(errno));
 		return false;
 	}
 	h->inode = (uint64_t)st.st_ino;
-	if (!a->entry && !export_take(a))
+	if (!a->entry && !export_take(call, dev, a))
 		return false;
 	h->entry = a->entry - 1;
 	return true;
@@ -149,14 +179,21 @@ static void import_forget(struct share_peer *p)
 	*p = (struct share_peer){0};
 }
 
+/* Opens a process' file once more. */
+static int share_open(int32_t pid, int fd)
+{
+	char path[64];
+
+	snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
+	return open(path, O_RDWR | O_CLOEXEC);
+}
+
 /* Opens the file of the exporter's GPU memory. False: the exporter has ended. */
 static bool import_peer_open(struct share_peer *p, const struct fc_ipc_handle *h)
 {
-	char path[64];
 	struct stat st;
 
-	snprintf(path, sizeof path, "/proc/%d/fd/%d", h->pid, h->fd);
-	p->fd = open(path, O_RDWR | O_CLOEXEC);
+	p->fd = share_open(h->pid, h->fd);
 	if (p->fd < 0)
 		return false;
 	if (!fstat(p->fd, &st) && (uint64_t)st.st_ino == h->inode)
@@ -215,7 +252,10 @@ static cudaError_t import_add(struct share_peer *p, const struct fc_ipc_handle *
 				.number = number,
 				.proc = SHARE_FOREIGN | h->proc,
 				.imported = 1,
-				.numa = -1};
+				.vmm = e->vmm,
+				.rdma = e->rdma,
+				.handle_types = e->handle_types,
+				.numa = e->vmm ? e->numa : -1};
 
 	memcpy(made.who, e->who, sizeof made.who);
 	made.who[sizeof made.who - 1] = '\0';
@@ -230,19 +270,20 @@ static cudaError_t import_add(struct share_peer *p, const struct fc_ipc_handle *
 /* True if the handle's numbers can be those of another process of this job. */
 static bool import_fits(const struct fc_ipc_handle *h)
 {
-	uint64_t first = FC_VA_BASE + h->proc * fc.share + h->device * fc.slice;
+	const struct fc_device *dev = &fc.device[h->device];
+	int64_t ahead = (int64_t)h->proc - world_config()->share.process;
+	uint64_t first = dev->base + (uint64_t)ahead * (dev->gpu ? fc.share : fc.host_share);
 
 	return h->proc < world_config()->share.processes && h->entry < SHARE_EXPORTS &&
-	       h->base >= first && h->base - first < fc.slice && h->bytes &&
-	       h->bytes <= fc.slice - (h->base - first);
+	       h->base >= first && h->base - first < dev->bytes && h->bytes &&
+	       h->bytes <= dev->bytes - (h->base - first);
 }
 
-cudaError_t fc_import(const struct fc_ipc_handle *h, struct fc_alloc **a)
+cudaError_t fc_import(const char *call, const struct fc_ipc_handle *h, struct fc_alloc **a)
 {
 	if (!import_fits(h)) {
-		fc_report("cudaIpcOpenMemHandle: the handle is of another job: process %u, %llu "
-			  "bytes at 0x%llx",
-			  h->proc, (unsigned long long)h->bytes, (unsigned long long)h->base);
+		fc_report("%s: the handle is of another job: process %u, %llu bytes at 0x%llx",
+			  call, h->proc, (unsigned long long)h->bytes, (unsigned long long)h->base);
 		return cudaErrorInvalidValue;
 	}
 	uint32_t number = SHARE_FOREIGN | h->proc << 16 | h->entry;
@@ -252,15 +293,13 @@ cudaError_t fc_import(const struct fc_ipc_handle *h, struct fc_alloc **a)
 	if (p && *a)
 		return cudaSuccess;
 	if (!p) {
-		fc_report("cudaIpcOpenMemHandle: process %u (pid %d), which made the handle, has "
-			  "ended",
+		fc_report("%s: process %u (pid %d), which made the handle, has ended", call,
 			  h->proc, h->pid);
 		return cudaErrorInvalidResourceHandle;
 	}
 	if (import_claim(p, h))
 		return import_add(p, h, number, a);
-	fc_report("cudaIpcOpenMemHandle: gpu %u #%u of process %u was freed since the handle was "
-		  "made",
+	fc_report("%s: gpu %u #%u of process %u was freed since the handle was made", call,
 		  h->device, h->number, h->proc);
 	return cudaErrorInvalidResourceHandle;
 }
@@ -271,6 +310,153 @@ void fc_import_close(const struct fc_alloc *a)
 
 	if (p->exports)
 		import_mark(&p->exports->entry[a->number & (SHARE_EXPORTS - 1)], false);
+}
+
+/* ---- descriptors of cuMem ------------------------------------------------------------------- */
+
+static uint64_t share_place(uint32_t entry)
+{
+	return FC_VA_LIMIT + offsetof(struct fc_exports, entry) + entry * sizeof(struct fc_export);
+}
+
+static struct flock share_lock(uint32_t entry, short type)
+{
+	return (struct flock){.l_type = type,
+			      .l_whence = SEEK_SET,
+			      .l_start = (off_t)share_place(entry),
+			      .l_len = 1};
+}
+
+int fc_share_file(uint64_t home)
+{
+	uint64_t process = home >= FC_HOST_BASE ? (home - FC_HOST_BASE) / fc.host_share
+						: (home - FC_VA_BASE) / fc.share;
+
+	return process == world_config()->share.process ? fc_va_file() : share.peer[process].fd;
+}
+
+CUresult fc_share_export(const char *call, const struct fc_device *dev, struct fc_alloc *a,
+			 int *handle)
+{
+	struct fc_ipc_handle h = {.entry = a->number & (SHARE_EXPORTS - 1)};
+
+	if (!a->imported && !fc_export(call, dev, a, &h))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	struct flock lock = share_lock(h.entry, F_RDLCK);
+	int fd = share_open(getpid(), fc_share_file(a->base));
+
+	if (fd >= 0 && lseek(fd, (off_t)share_place(h.entry), SEEK_SET) >= 0 &&
+	    fcntl(fd, F_OFD_SETLK, &lock) == 0) {
+		*handle = fd;
+		return CUDA_SUCCESS;
+	}
+	fc_report("%s: no descriptor: %s", call, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return CUDA_ERROR_OPERATING_SYSTEM;
+}
+
+bool fc_share_holds(const struct fc_alloc *a)
+{
+	struct flock lock = share_lock(a->entry - 1, F_WRLCK);
+
+	return a->entry && (fc_export_opens(a) || fcntl(fc_va_file(), F_OFD_GETLK, &lock) ||
+			    lock.l_type != F_UNLCK);
+}
+
+/* Opens the file of a descriptor once more, and maps its table: a mapping by the descriptor itself
+ * would keep its lock. False: not a file of GPU memory. */
+static bool share_peer_of(int fd, struct share_peer *p)
+{
+	struct stat st;
+
+	*p = (struct share_peer){.fd = -1};
+	if (fstat(fd, &st) || (uint64_t)st.st_size != SHARE_FILE)
+		return false;
+	p->inode = (uint64_t)st.st_ino;
+	p->fd = share_open(getpid(), fd);
+	p->exports = p->fd < 0 ? NULL : exports_map(p->fd);
+	if (p->exports && p->exports->magic == SHARE_MAGIC &&
+	    p->exports->process < world_config()->share.processes)
+		return true;
+	if (p->exports)
+		import_forget(p);
+	else if (p->fd >= 0)
+		close(p->fd);
+	return false;
+}
+
+/* Keeps the file of another process, unless it is known. */
+static void share_keep(struct share_peer *p)
+{
+	struct share_peer *known = &share.peer[p->exports->process];
+
+	if (p->exports->process == world_config()->share.process ||
+	    (known->exports && known->inode == p->inode)) {
+		import_forget(p);
+		return;
+	}
+	if (known->exports)
+		import_forget(known);
+	*known = *p;
+}
+
+/* Reads the handle that a position of a file stands for. EINVAL: none. */
+static int share_read(const struct share_peer *p, uint64_t at, struct fc_ipc_handle *h)
+{
+	uint64_t entry = (at - share_place(0)) / sizeof(struct fc_export);
+
+	if (at < share_place(0) || entry >= SHARE_EXPORTS || at != share_place((uint32_t)entry))
+		return EINVAL;
+	const struct fc_export e = p->exports->entry[entry];
+
+	*h = (struct fc_ipc_handle){.base = e.base,
+				    .bytes = e.bytes,
+				    .proc = p->exports->process,
+				    .device = e.device,
+				    .number = e.number,
+				    .inode = p->inode,
+				    .entry = (uint32_t)entry};
+	return e.vmm && e.device < fc.memory_count ? 0 : EINVAL;
+}
+
+/* Returns the handle that a descriptor stands for. EINVAL: it is not memory of cuMem. */
+static int share_handle(int fd, struct fc_ipc_handle *h)
+{
+	struct share_peer p;
+
+	if (!share_peer_of(fd, &p))
+		return EINVAL;
+	int rc = share_read(&p, (uint64_t)lseek(fd, 0, SEEK_CUR), h);
+
+	if (rc)
+		import_forget(&p);
+	else
+		share_keep(&p);
+	return rc;
+}
+
+CUresult fc_share_import(const char *call, const struct fc_proc *proc, int fd,
+			 struct fc_device **dev, struct fc_alloc **a)
+{
+	struct fc_ipc_handle h;
+
+	if (share_handle(fd, &h)) {
+		fc_report("%s: descriptor %d is not memory of cuMem", call, fd);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	*dev = &fc.device[h.device];
+	if ((*dev)->host != proc->os->host) {
+		fc_report("%s: the memory of descriptor %d is of another host", call, fd);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	if (h.proc != world_config()->share.process)
+		return (CUresult)fc_import(call, &h, a);
+	*a = fc_alloc_by_number(*dev, h.number);
+	if (*a)
+		return CUDA_SUCCESS;
+	fc_report("%s: the memory of descriptor %d is gone", call, fd);
+	return CUDA_ERROR_INVALID_VALUE;
 }
 
 void fc_share_end(void)

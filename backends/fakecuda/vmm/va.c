@@ -213,15 +213,16 @@ static bool va_share(uint64_t number)
 bool fc_va_window(uint64_t at, uint64_t home, uint64_t bytes)
 {
 	bool closed = va.strict || home >= FC_HOST_BASE;
+	int fd = fc_share_on() ? fc_share_file(home) : va.fd;
 
 	for (uint64_t c = (home - FC_VA_BASE) / VA_CHUNK;
 	     c <= (home + bytes - 1 - FC_VA_BASE) / VA_CHUNK; c++)
 		if (va.chunk[c]->alone && !va_share(c))
 			return false;
-	if (!va_map_file(va.fd, at, bytes, closed ? PROT_NONE : PROT_READ | PROT_WRITE,
+	if (!va_map_file(fd, at, bytes, closed ? PROT_NONE : PROT_READ | PROT_WRITE,
 			 home - FC_VA_BASE))
 		return false;
-	if (va_map_file(va.fd, at + FC_VA_LIMIT, bytes, PROT_READ | PROT_WRITE, home - FC_VA_BASE))
+	if (va_map_file(fd, at + FC_VA_LIMIT, bytes, PROT_READ | PROT_WRITE, home - FC_VA_BASE))
 		return true;
 	munmap((void *)(uintptr_t)at, bytes);
 	return false;

@@ -73,7 +73,7 @@ struct fc_vmm_handle *vmm_handle_new(struct fc_proc *proc, const struct fc_devic
 
 static void vmm_alloc_drop(struct fc_device *dev, struct fc_alloc *a)
 {
-	if (fc_dmabuf_holds(a)) {
+	if (fc_dmabuf_holds(a) || fc_share_holds(a)) {
 		fc.vmm_orphans = true;
 		return;
 	}

@@ -152,7 +152,10 @@ CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocat
 			  a ? a->handle_types : 0);
 		rc = CUDA_ERROR_INVALID_VALUE;
 	} else {
-		rc = fc_dmabuf_export(proc, &fc.device[h->device], a, shareableHandle);
+		struct fc_device *dev = &fc.device[h->device];
+
+		rc = fc_share_on() ? fc_share_export(call, dev, a, shareableHandle)
+				   : fc_dmabuf_export(proc, dev, a, shareableHandle);
 	}
 	fc_unlock();
 	return fc_driver_leave(rc);
@@ -177,7 +180,8 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, vo
 	if (rc)
 		return fc_driver_leave(rc);
 	fc_lock();
-	rc = fc_dmabuf_import(proc, (int)(intptr_t)osHandle, &dev, &a);
+	rc = fc_share_on() ? fc_share_import(call, proc, (int)(intptr_t)osHandle, &dev, &a)
+			   : fc_dmabuf_import(proc, (int)(intptr_t)osHandle, &dev, &a);
 	if (!rc)
 		*handle = vmm_handle_new(proc, dev, a)->value;
 	fc_unlock();

@@ -6,6 +6,7 @@
 #include "backends/fakeverbs/objects/objects.h"
 #include "backends/fakeverbs/objects/packet.h"
 #include "backends/fakeverbs/objects/port.h"
+#include "sim/world/program/world_guest.h"
 
 struct fakeverbs_view fakeverbs;
 static uint32_t hca_world_lock;
@@ -51,6 +52,7 @@ static struct hca_world *hca_world_make(void)
 
 struct hca_world *hca_world_first(void)
 {
+	world_guest_stop_late();
 	hca_lock(&hca_world_lock);
 	if (!fakeverbs.world) {
 		struct hca_world *w =

@@ -241,7 +241,8 @@ struct sched_ops {
 	void (*stop)(bool ran);
 	int (*spawn)(struct sim_task **t, const struct sim_task_attr *attr, void (*fn)(void *),
 		     void *arg);
-	struct task *(*self)(void); /* NULL: no task runs here */
+	struct task *(*self)(void);  /* NULL: no task runs here; `threads` adopts the thread */
+	struct task *(*known)(void); /* the same without adoption */
 	void (*point)(void);
 	void (*kill_proc)(struct os_proc *proc);
 	uint64_t (*now_ns)(void);
@@ -304,7 +305,9 @@ struct thread_part {
 	bool stand_in;
 	/* adopted for a process; other stand-ins belong to the main task's */
 	bool has_proc;
-	bool is_host; /* started for a host task: must be joined */
+	bool adopted;
+	shared_u32 waits; /* 1: the adopted thread is inside a wait or a sleep */
+	bool is_host;     /* started for a host task: must be joined */
 	bool joined;
 	pthread_t thread;
 	int32_t park_slot;

@@ -67,7 +67,7 @@ static void engine_keep_line(char *out, size_t bytes, const char *text)
 static void engine_keep_failure(enum sim_verdict verdict, const char *kind, const char *message,
 				int32_t rank)
 {
-	const struct sim_task *t = sim_task_self();
+	const struct sim_task *t = sim_task_known();
 	struct sim_failure *f = &eng.failure;
 
 	ASSERT(verdict != SIM_PASS); /* a failure decides the exit code */

@@ -38,6 +38,7 @@ static void none_events_cancel_object(const void *object)
 
 const struct sched_ops sched_none = {
 	.self = none_self,
+	.known = none_self,
 	.point = none_point,
 	.kill_proc = none_kill_proc,
 	.now_ns = none_now_ns,

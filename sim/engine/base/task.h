@@ -62,7 +62,11 @@ struct sim_task {
 	void *priv; /* the engine's private part (struct task) */
 };
 
-struct sim_task *sim_task_self(void);  /* NULL in event context and outside sim_run */
+/* NULL in event context and outside sim_run. Engine `threads` adopts a thread that it does not
+ * know. */
+struct sim_task *sim_task_self(void);
+/* The same without adoption: NULL for such a thread. May be called in a signal handler. */
+struct sim_task *sim_task_known(void);
 struct sim_task *sim_task_first(void); /* first live task; follow ->next */
 
 #endif

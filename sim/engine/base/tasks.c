@@ -98,3 +98,10 @@ struct sim_task *sim_task_self(void)
 
 	return t ? &t->pub : NULL;
 }
+
+struct sim_task *sim_task_known(void)
+{
+	struct task *t = eng.sched->known();
+
+	return t ? &t->pub : NULL;
+}

@@ -154,7 +154,7 @@ static int core_note_process(struct core_notes *notes)
  * thread id is the same. */
 static int core_note_tasks(struct core_notes *notes, const ucontext_t *here)
 {
-	const struct sim_task *self = sim_task_self();
+	const struct sim_task *self = sim_task_known();
 	bool taken = (uint32_t)gettid() <= eng.next_task_id;
 	int rc = core_note_task(notes, taken ? INT32_MAX : gettid(), NULL, here);
 

@@ -123,7 +123,7 @@ static void crash_describe(char *out, size_t bytes, int sig, const void *address
 
 static void crash_handler(int sig, siginfo_t *info, void *context)
 {
-	const struct sim_task *p = sim_task_self();
+	const struct sim_task *p = sim_task_known();
 	char message[160];
 
 	if (crash_entered) {

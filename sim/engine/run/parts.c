@@ -70,16 +70,19 @@ static struct thread_part *threads_adopt(struct os_proc *proc)
 	struct thread_part *part = threads_part_of("adopted thread", proc);
 
 	part->thread = pthread_self();
+	part->adopted = true;
 	thread_part_set(part);
 	return part;
 }
 
 /* Returns the caller's part. Adopts a thread that was not announced: it becomes a background task
- * of the first process. */
+ * of the first process. In a job each thread must belong to a program. */
 struct thread_part *threads_part(void)
 {
 	struct thread_part *part = thread_part_get();
 
+	if (!part && eng.config.programs)
+		engine_nameless_thread();
 	return part ? part : threads_adopt(&eng.main_proc);
 }
 

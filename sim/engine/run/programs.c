@@ -25,6 +25,16 @@ void engine_foreign_thread(void)
 	abort();
 }
 
+void engine_nameless_thread(void)
+{
+	fprintf(stderr,
+		"doppel: a thread that no program of the job has started made a call; expected a "
+		"thread that the program, or a library that it is linked with, has started by "
+		"pthread_create\n");
+	fflush(NULL);
+	_exit(SIM_USAGE);
+}
+
 /* True if the process has more than one thread. */
 static bool program_has_threads(void)
 {

@@ -16,6 +16,7 @@ void engine_kill_step(void *proc, uint64_t arg); /* step of an event */
 
 /* programs.c */
 void engine_foreign_thread(void) __attribute__((noreturn));
+void engine_nameless_thread(void) __attribute__((noreturn)); /* of none of a job's programs */
 /* Ends the process with an error if the program has threads that the engine does not run. Called
  * when all tasks wait without end: one of those threads may be about to end a wait. */
 void engine_threads_may_go_on(void);
@@ -92,7 +93,8 @@ extern shared_u32 threads_kills; /* a process was killed */
 bool threads_killed(const struct task *t);
 bool threads_ends(const struct task *t); /* the task must end */
 void threads_maybe_end(struct task *t);
-void threads_task_gone(struct task *t); /* removes a task that has ended */
+void threads_waits(const struct task *t, bool on); /* a host task's wait begins or is over */
+void threads_task_gone(struct task *t);            /* removes a task that has ended */
 void threads_forget(struct task *t);
 int threads_start(void);
 void threads_run(void (*fn)(void *), void *arg);

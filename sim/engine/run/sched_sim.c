@@ -383,6 +383,7 @@ const struct sched_ops sched_sim = {
 	.stop = sched_sim_stop,
 	.spawn = sched_sim_spawn,
 	.self = sched_sim_current,
+	.known = sched_sim_current,
 	.point = sched_sim_entry_point,
 	.kill_proc = sched_sim_kill_proc,
 	.now_ns = sched_sim_now,

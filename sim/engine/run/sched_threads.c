@@ -141,6 +141,7 @@ static int threads_wait(const struct wait *const *w, int n, const shared_u32 *ab
 	const struct threads_view view = {w, n, abort, t};
 	threads_events_drain();
 	rc = threads_look(w, n, abort, deadline, index, false);
+	threads_waits(t, rc == EAGAIN);
 	for (uint32_t round = 0; rc == EAGAIN;) {
 		bool slept = !fiber && round >= THREADS_PAUSES + THREADS_YIELDS;
 
@@ -152,6 +153,7 @@ static int threads_wait(const struct wait *const *w, int n, const shared_u32 *ab
 		show_state(t, SIM_TASK_RUNNING);
 		rc = threads_look(w, n, abort, deadline, index, slept);
 	}
+	threads_waits(t, false);
 	return rc;
 }
 
@@ -203,15 +205,22 @@ static void threads_poll_hit(void)
 
 /* ---- struct os_sched_ops -------------------------------------------------------------------- */
 
-static struct os_self *threads_os_self(void)
+/* Returns the calling task. Adopts a thread that the engine does not know: a program's thread can
+ * reach the world before any other part of the engine. */
+static struct task *threads_task(void)
 {
 	struct thread_part *part = threads_part();
 
 	if (part->running)
-		return &part->running->pub.self;
+		return part->running;
 	if (part->stand_in && !part->has_proc)
 		part->task->pub.self.proc = eng.main_task->pub.self.proc;
-	return &part->task->pub.self;
+	return part->task;
+}
+
+static struct os_self *threads_os_self(void)
+{
+	return &threads_task()->pub.self;
 }
 
 static int threads_thread_start(struct os_thread **out, const struct os_thread_attr *attr,
@@ -330,7 +339,8 @@ const struct sched_ops sched_threads = {
 	.part = threads_part_main,
 	.stop = threads_stop,
 	.spawn = threads_spawn,
-	.self = threads_self,
+	.self = threads_task,
+	.known = threads_self,
 	.point = threads_point,
 	.kill_proc = threads_kill_proc,
 	.now_ns = threads_now_ns,

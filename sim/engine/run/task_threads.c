@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Tasks of `threads`: a host task is a pthread. A task of a killed process ends at its next wait,
- * sleep, poll or scheduling point. A background task ends there once the run is over.
+ * sleep, poll or scheduling point. A background task ends there once the run is over. A program's
+ * own thread stops there, because its process is about to exit.
  */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "sim/engine/run/run_internal.h"
 
@@ -47,8 +49,30 @@ bool threads_ends(const struct task *t)
 	return (over || threads_killed(t)) && t->part->is_host;
 }
 
+/* Stops an adopted thread of a program whose run is over, so that it does not use what is about to
+ * be freed. */
+static void threads_maybe_stop(struct thread_part *part)
+{
+	if (!part->adopted || !engine_has_programs() ||
+	    !__atomic_load_n(&threads_stopping.v_, __ATOMIC_ACQUIRE))
+		return;
+	__atomic_store_n(&part->waits.v_, 0, __ATOMIC_RELEASE);
+	for (;;)
+		pause();
+}
+
+void threads_waits(const struct task *t, bool on)
+{
+	if (!t->part->adopted)
+		return;
+	__atomic_store_n(&t->part->waits.v_, on, __ATOMIC_RELEASE);
+	if (!on)
+		threads_maybe_stop(t->part);
+}
+
 void threads_maybe_end(struct task *t)
 {
+	threads_maybe_stop(t->part);
 	if (!threads_ends(t))
 		return;
 	show_state(t, threads_killed(t) ? SIM_TASK_KILLED : SIM_TASK_DONE);
@@ -237,12 +261,30 @@ static bool threads_main_over(uint64_t limit_ns)
 	return rc == 0;
 }
 
+enum { THREADS_STOP_ROUNDS = 4096 }; /* about a second */
+
+static bool threads_adopted_waits(void)
+{
+	bool any = false;
+
+	pthread_mutex_lock(&threads_lock);
+	for (const struct thread_part *p = threads_all; p; p = p->next)
+		any |= __atomic_load_n(&p->waits.v_, __ATOMIC_ACQUIRE);
+	pthread_mutex_unlock(&threads_lock);
+	return any;
+}
+
 /* Ends all remaining tasks. */
 static void threads_end(void)
 {
 	__atomic_store_n(&threads_stopping.v_, 1, __ATOMIC_RELEASE);
 	engine_mode_end_calm();
 	park_wake_all();
+	for (uint32_t i = 0; i < THREADS_STOP_ROUNDS && engine_has_programs(); i++) {
+		if (!threads_adopted_waits())
+			break;
+		threads_doze(i);
+	}
 	threads_join_hosts();
 	workers_join();
 	timers_join();

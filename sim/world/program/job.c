@@ -32,14 +32,14 @@ static uint32_t job_ranks(void)
 	return job.config->hosts * job.config->per_host;
 }
 
-/* In engine sim only the thread that runs the engine has a task. sim_task_self() would return the
+/* In engine sim only the thread that runs the engine has a task. sim_task_known() would return the
  * engine's current task on any other thread. */
 struct job_process *job_self(void)
 {
 	bool sim = job.on && sim_engine_kind() == SIM_ENGINE_SIM;
 	const struct sim_task *t = !job.on || (sim && !pthread_equal(job.thread, pthread_self()))
 					   ? NULL
-					   : sim_task_self();
+					   : sim_task_known();
 	uint32_t i = t ? t->self.proc->id - job.first : UINT32_MAX;
 
 	return i < job.count ? &job.process[i] : NULL;
@@ -102,7 +102,7 @@ static void job_process_main(void *arg)
 	if (setjmp(p->over) == 0) {
 		if (program_load(job.file, &p->program))
 			world_guest_quit(SIM_USAGE);
-		program_time_install(); /* for the C++ library, which the copy has loaded */
+		program_install(); /* for the C++ library, which the copy has loaded */
 		job_env_publish(p);
 		job_getopt_start(p);
 		p->status = p->program.main(p->argc, p->argv, p->env) & 0xff;

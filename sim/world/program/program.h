@@ -75,9 +75,13 @@ void *program_time_call(const char *name);
 /* For a guest: its clocks continue from the real time of this moment. A job's clocks start with its
  * world. */
 void program_time_continue(void);
-/* In engine sim, redirects the calls of the program and of the libraries loaded so far to those
- * functions. libc and Doppel's own libraries keep libc's. */
-void program_time_install(void);
+
+/* ---- program_install.c ---------------------------------------------------------------------- */
+
+/* Redirects calls of the program and of the libraries loaded so far. In engine sim: to the
+ * functions of program_time_call. In engine `threads`: those of pthread_create, so that a thread
+ * that a library starts belongs to the program. libc and Doppel's own libraries keep libc's. */
+void program_install(void);
 
 #pragma GCC visibility pop
 #endif

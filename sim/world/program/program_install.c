@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Replaces libc's functions by those of program_time.c in the program and the loaded libraries. It
- * overwrites each word that the loader has filled with the address of such a function.
+ * Replaces some of libc's functions in the program and the loaded libraries. It overwrites each
+ * word that the loader has filled with the address of such a function.
  */
 #include <elf.h>
 #include <link.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -85,6 +86,14 @@ static void install_read(struct install_object *o, const ElfW(Dyn) * d)
 	}
 }
 
+/* Returns the function that replaces libc's `name`. NULL: libc's stays. */
+static void *install_call(const char *name)
+{
+	if (sim_engine_kind() == SIM_ENGINE_SIM)
+		return program_time_call(name);
+	return strcmp(name, "pthread_create") == 0 ? program_call(name) : NULL;
+}
+
 static void install_word(const struct install_object *o, uintptr_t at, void *call)
 {
 	uintptr_t page = at & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
@@ -107,7 +116,7 @@ static void install_table(const struct install_object *o, const ElfW(Rela) * r, 
 		if ((type != INSTALL_WORD && type != INSTALL_SLOT && type != INSTALL_DATA) ||
 		    s->st_shndx != SHN_UNDEF)
 			continue;
-		void *call = program_time_call(o->names + s->st_name);
+		void *call = install_call(o->names + s->st_name);
 
 		if (call)
 			install_word(o, o->base + r[i].r_offset, call);
@@ -139,9 +148,11 @@ static int install_object(struct dl_phdr_info *info, size_t bytes, void *arg)
 	return 0;
 }
 
-void program_time_install(void)
+void program_install(void)
 {
-	if (sim_engine_kind() != SIM_ENGINE_SIM)
-		return;
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+	pthread_mutex_lock(&lock);
 	(void)dl_iterate_phdr(install_object, NULL);
+	pthread_mutex_unlock(&lock);
 }

@@ -29,6 +29,8 @@ static struct guest {
 	bool tried, on, forked;
 	bool starting; /* under the lock; visible to nested calls of the starting thread */
 	int status;    /* exit status of the program */
+	bool over;     /* the world is gone, or is about to be */
+	pthread_t end; /* thread that ends it */
 	uint64_t seed;
 	bool plan;       /* true if a fault plan is set */
 	char *plan_text; /* NULL: no plan, or a random one */
@@ -290,6 +292,15 @@ static void guest_report_idle(void)
 		"doppel: the program made no CUDA or NCCL call: nothing ran on the doubles\n");
 }
 
+void world_guest_stop_late(void)
+{
+	if (!__atomic_load_n(&guest.over, __ATOMIC_ACQUIRE) ||
+	    pthread_equal(guest.end, pthread_self()))
+		return;
+	for (;;)
+		pause();
+}
+
 void world_guest_end(void)
 {
 	enum sim_verdict verdict;
@@ -309,6 +320,8 @@ void world_guest_end(void)
 		world_guest_quit(guest.status);
 	}
 	world_ras_ask_end();
+	guest.end = pthread_self();
+	__atomic_store_n(&guest.over, true, __ATOMIC_RELEASE);
 	if (!sim_part(GUEST_END_NS, &verdict)) {
 		fprintf(stderr,
 			"doppel: tasks still run at the end of the program: its leaks are not "
@@ -325,7 +338,7 @@ static void guest_forked(void)
 {
 	if (!guest.on)
 		return;
-	guest.on = false;
+	guest.on = guest.over = false;
 	guest.forked = true;
 	world_forget();
 	sim_forget();
@@ -345,7 +358,8 @@ static void guest_first_call(void)
 	if (world_ras_ask_start())
 		world_guest_quit(SIM_USAGE);
 	program_time_continue();
-	program_time_install();
+	if (sim_engine_kind() == SIM_ENGINE_SIM)
+		program_install();
 }
 
 bool world_guest_runs(void)
@@ -357,6 +371,7 @@ bool world_guest_begin(void)
 {
 	if (!guest_text("DOPPEL_MACHINE"))
 		return world_config() != NULL;
+	world_guest_stop_late();
 	pthread_mutex_lock(&guest.lock);
 	if (guest.forked) {
 		fprintf(stderr,

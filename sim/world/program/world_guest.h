@@ -28,6 +28,9 @@ bool world_guest_runs(void);
  * the program and of its other libraries have run by then. Returns when the program may continue to
  * exit. */
 void world_guest_end(void);
+/* Stops the calling thread if the guest's world has ended: its process is about to exit in another
+ * thread. */
+void world_guest_stop_late(void);
 /* True if a program with this environment could start and its trace could be written. False: it has
  * explained why on stderr. For the command line, outside any engine. */
 bool world_guest_check(void);

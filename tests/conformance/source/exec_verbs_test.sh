@@ -32,6 +32,11 @@ unshare --mount true 2>/dev/null || unshare --user --mount true 2>/dev/null || s
 [[ $(runs --procs 2 --hosts 2 | wc -l) = 2 ]] || fail "--procs 2 --hosts 2: $(cat out err)"
 "$doppel" exec --sys --hosts 2 ./hcas >out 2>&1 && fail "--sys with two hosts in one process is accepted"
 grep -q 'expected --procs, too' out || fail "--sys --hosts 2: $(cat out)"
+# the world is not freed under threads that wait in it
+"$doppel" cc "$programs/async.cu" -o async || fail "async.cu does not compile"
+for i in $(seq 20); do
+	"$doppel" exec --engine threads --sys ./async >out 2>err || fail "exit $i with threads that wait: $(cat out err)"
+done
 # the compiler of kernels does not load what the program preloads
 cat >preloaded.c <<'C'
 extern int of_the_program;

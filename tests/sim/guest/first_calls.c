@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The first CUDA and NCCL calls of a program come from many threads at one time: each thread finds
- * the GPUs, and every other thread allocates by NCCL. */
+/* The first CUDA and NCCL calls of a program come from many threads at one time: a thread allocates
+ * by NCCL, finds the GPUs, or creates an id and a communicator of one rank. */
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 #include <pthread.h>
@@ -39,15 +39,27 @@ static void memory(long thread)
 	     "which is usable");
 }
 
+static void communicator(long thread)
+{
+	ncclUniqueId id;
+	ncclComm_t comm = NULL;
+
+	need(ncclGetUniqueId(&id) == ncclSuccess, thread, "an id");
+	need(ncclCommInitRank(&comm, 1, id, 0) == ncclSuccess && comm, thread, "a communicator");
+	need(ncclCommDestroy(comm) == ncclSuccess, thread, "and its end");
+}
+
 static void *one(void *arg)
 {
 	long thread = (long)arg;
 
 	pthread_barrier_wait(&go);
-	if (thread % 2)
+	if (thread % 3 == 0)
 		buffer(thread);
-	else
+	else if (thread % 3 == 1)
 		memory(thread);
+	else
+		communicator(thread);
 	return NULL;
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <threads.h>
 #include <unistd.h>
 
 static int rank, ranks, local;
@@ -181,6 +182,21 @@ static int thread(void)
 	return 0;
 }
 
+static int c11_thread_main(void *arg)
+{
+	(void)arg;
+	return sums();
+}
+
+static int c11_thread(void)
+{
+	thrd_t t;
+
+	need(thrd_create(&t, c11_thread_main, NULL) == thrd_success, "thrd_create");
+	need(thrd_join(t, NULL) == thrd_success, "thrd_join");
+	return 0;
+}
+
 static int deep(int n)
 {
 	volatile char room[100000];
@@ -216,6 +232,8 @@ int main(int argc, char **argv)
 		return sleeps(argv[2]);
 	if (!strcmp(what, "thread"))
 		return thread();
+	if (!strcmp(what, "c11_thread"))
+		return c11_thread();
 	if (!strcmp(what, "deep"))
 		return deep(50) || sums();
 	fprintf(stderr, "usage: job WHAT\n");

@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 #include <nccl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -217,6 +218,33 @@ static int thread_per_gpu(void)
 	return 0;
 }
 
+static int calls;
+
+static void *call_for_ever(void *arg)
+{
+	void *p;
+
+	for (;; __atomic_add_fetch(&calls, 1, __ATOMIC_RELEASE)) {
+		need(!cudaMalloc(&p, 4096), "cudaMalloc");
+		need(!cudaFree(p), "cudaFree");
+		need(!cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+	}
+	return arg;
+}
+
+/* The program ends while other threads of it make calls. */
+static int threads_at_exit(void)
+{
+	pthread_t t;
+
+	(void)count_gpus(NULL);
+	for (int i = 0; i < 4; i++)
+		need(!pthread_create(&t, NULL, call_for_ever, NULL), "pthread_create");
+	while (__atomic_load_n(&calls, __ATOMIC_ACQUIRE) < 100)
+		sched_yield();
+	return 0;
+}
+
 static int forks(void)
 {
 	int status = -1;
@@ -262,6 +290,7 @@ static const struct {
 	{"thread_cuda", thread_cuda},
 	{"thread_nccl", thread_nccl},
 	{"thread_per_gpu", thread_per_gpu},
+	{"threads_at_exit", threads_at_exit},
 	{"forks", forks},
 	{"forks_for_other_work", forks_for_other_work},
 };

@@ -83,6 +83,9 @@ expect "$USAGE" sim thread_cuda 'engine sim, which has one thread; expected engi
 expect "$USAGE" sim thread_nccl 'engine sim, which has one thread; expected engine threads'
 expect 0 threads thread_cuda 'thread: 0'
 expect 0 threads thread_per_gpu '!leak'
+for _ in 1 2 3 4 5; do
+	expect 0 threads threads_at_exit '!crash'
+done
 expect 0 "$both" forks "child: $USAGE" 'a child made by fork has none'
 expect 0 "$both" forks_for_other_work 'child: 7'
 

@@ -123,7 +123,33 @@ int main()
 EOF
 	c++ "${flags[@]}" -o "$work/cxx" "$work/cxx.cc" "${libraries[@]}"
 	gives 0 $'rank 0 caught\nrank 1 caught\ncounted 11\n!counted ([^1]|1[^1])' --hosts 2 "$work/cxx"
+	# the C++ library starts the threads: they belong to the program, too
+	cat >"$work/threads.cc" <<'EOF'
+#include <cstdlib>
+#include <iostream>
+#include <nccl.h>
+#include <string>
+#include <thread>
+static void one()
+{
+	void *p = nullptr;
+	bool good = !ncclMemAlloc(&p, 4096) && !ncclMemFree(p);
+	const char *rank = getenv("RANK");
+	std::cout << (std::string("thread of rank ") + (rank ? rank : "?") + (good ? ": good\n" : ": bad\n"));
+}
+int main()
+{
+	std::thread first(one), second(one);
+	first.join();
+	second.join();
+	return 0;
+}
+EOF
+	c++ "${flags[@]}" -o "$work/threads" "$work/threads.cc" "${libraries[@]}"
+	gives 0 $'thread of rank 0: good\nthread of rank 1: good\n!rank \\?\n!bad' --engine threads --hosts 2 "$work/threads"
 fi
+# libc starts this thread by itself
+gives "$USAGE" 'a thread that no program of the job has started made a call' --engine threads --hosts 2 "$work/job" c11_thread
 
 # ---- gdb: each program's functions, and the tasks of all hosts
 if command -v gdb >/dev/null; then

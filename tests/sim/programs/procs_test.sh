@@ -43,7 +43,8 @@ while read -r variable shape name; do
 	has '0 OK$' out
 	grep -qh "via $name" "$work"/log.* || fail "$variable, $shape: not via $name"
 done <<-'CASES'
-	NCCL_P2P_DISABLE=0 --gpus,2 P2P/IPC
+	NCCL_CUMEM_ENABLE=1 --gpus,2 P2P/CUMEM
+	NCCL_CUMEM_ENABLE=0 --gpus,2 P2P/IPC
 	NCCL_P2P_DISABLE=1 --gpus,2 SHM/direct/direct
 	NCCL_P2P_DISABLE=0 --hosts,2,--gpus,1 NET/IB
 	NCCL_NET=Socket --hosts,2,--gpus,1 NET/Socket
