@@ -18,6 +18,9 @@ void cli_output_start(void);
 int cli_run(int argc, char **argv);
 int cli_sweep(int argc, char **argv);
 int cli_replay(int argc, char **argv);
+int cli_report(int argc, char **argv);
+/* doppel report DIR -o path; path NULL: report.html in the folder */
+int cli_report_dir(const char *dir, const char *path);
 int cli_shrink(int argc, char **argv);
 /* doppel shrink DIR */
 int cli_shrink_dir(const char *dir);
