@@ -4,11 +4,15 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "sim/cli/cli.h"
 #include "sim/cli/report/report.h"
 #include "sim/cli/rules.h"
 #include "sim/engine/base/output.h"
+#include "sim/lab/search/fail.h"
 
 struct report_options {
 	const char *dir, *out;
@@ -74,6 +78,51 @@ int cli_report_dir(const char *dir, const char *path)
 		report_free(r);
 	free(r);
 	return rc ? SIM_USAGE : SIM_PASS;
+}
+
+/* When a run has written its config into the folder; 0: it has none. */
+static struct timespec report_config_time(const char *dir)
+{
+	char path[FAIL_DIR_BYTES + 16];
+	struct stat st;
+
+	snprintf(path, sizeof path, "%s/config", dir);
+	return stat(path, &st) ? (struct timespec){0, 0} : st.st_mtim;
+}
+
+static bool report_is_new(const char *dir, struct timespec before)
+{
+	struct timespec now = report_config_time(dir);
+
+	return now.tv_sec != before.tv_sec || now.tv_nsec != before.tv_nsec;
+}
+
+bool cli_report_after(const struct scenario *s, const char *root, const char *path, int *code)
+{
+	char id[FAIL_ID_BYTES], dir[FAIL_DIR_BYTES];
+	int status = 0;
+
+	fail_id(s, id);
+	snprintf(dir, sizeof dir, "%s/%s", root, id);
+	struct timespec before = report_config_time(dir);
+	fflush(NULL);
+	pid_t pid = fork();
+	*code = SIM_USAGE;
+	if (pid == 0)
+		return true;
+	if (pid < 0) {
+		fprintf(stderr, "doppel run: --report: cannot start a process: %s\n",
+			strerror(errno));
+		return false;
+	}
+	while (waitpid(pid, &status, 0) != pid)
+		if (errno != EINTR)
+			return false;
+	*code = WIFSIGNALED(status) ? SIM_BY_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+	if (*code != SIM_PASS && *code != SIM_USAGE && report_is_new(dir, before) &&
+	    cli_report_dir(dir, path) != SIM_PASS)
+		*code = SIM_USAGE;
+	return false;
 }
 
 int cli_report(int argc, char **argv)

@@ -170,7 +170,9 @@ static void facts_conclude(struct report *r)
 		int64_t from = json_number(&r->waits, h, "from", -1);
 		int64_t channel = json_number(&r->waits, h, "channel", -1);
 
-		r->peer = from >= 0 && from < r->ranks ? (int32_t)from : r->peer;
+		int64_t own = json_number(&r->waits, h, "rank", -1);
+
+		r->peer = from >= 0 && from < r->ranks && from != own ? (int32_t)from : r->peer;
 		r->channel = channel >= 0 && channel <= INT32_MAX ? (int32_t)channel : r->channel;
 	}
 }

@@ -110,7 +110,7 @@ static void graph_back(FILE *out, int from, int to)
 		"<path class=\"arrow cycle\" marker-end=\"url(#head)\" d=\"M%d %d h40 V%d "
 		"h-36\"/>\n"
 		"<text x=\"%d\" y=\"%d\" class=\"cycle\">cycle</text>\n",
-		GRAPH_WIDTH + 2, y, top, GRAPH_WIDTH + 14, top - 6);
+		GRAPH_WIDTH + 2, y, top, GRAPH_WIDTH + 10, top - 8);
 }
 
 static int graph_count(const struct report *r, const struct json_node *first)
@@ -131,7 +131,8 @@ static void graph_begin(FILE *out, int boxes)
 		"<svg id=\"graph\" role=\"img\" aria-label=\"wait-for graph\" width=\"%d\" "
 		"height=\"%d\" viewBox=\"0 0 %d %d\">\n"
 		"<defs><marker id=\"head\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" "
-		"markerWidth=\"8\" markerHeight=\"8\" orient=\"auto\">"
+		"markerWidth=\"10\" markerHeight=\"10\" markerUnits=\"userSpaceOnUse\" "
+		"orient=\"auto\">"
 		"<path class=\"head\" d=\"M0 0 L8 4 L0 8 z\"/></marker></defs>\n",
 		GRAPH_WIDTH + GRAPH_RIGHT, height, GRAPH_WIDTH + GRAPH_RIGHT, height);
 }

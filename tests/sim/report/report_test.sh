@@ -86,6 +86,15 @@ page error 'late=The failure is that of rank 1' 'call=^rank 1: init' 'hang=^Neit
 failed killed 'os.task rank=1 nth=300 kill' --hosts 2 --gpus 2 -b 4K -e 4K --seed 3
 page killed 'peer=proc.kill|process [0-9]+ failed|proc.exit' 'fault=os.task rank=1 nth=300 kill'
 
+# ---- run --report: the page of a run that fails, with the run's exit status; none of one that passes
+rc=0
+"$doppel" run all_reduce --hosts 2 --gpus 2 -b 4K -e 4K --seed 3 --faults error.plan --fail-dir direct \
+	--report direct.html >direct.out 2>&1 || rc=$?
+[ $rc = 2 ] || fail "run --report: exit code $rc, expected 2"
+python3 "$check" direct.html 'late=The failure is that of rank 1' || fail "run --report: the page is wrong"
+"$doppel" run all_reduce --gpus 2 -e 64 --fail-dir direct --report none.html >direct.out 2>&1 || fail "a run that passes: $?"
+[ ! -e none.html ] || fail "a run that passes has a page"
+
 # ---- bad folders: one sentence, exit 1
 # refuse WHAT DIR TEXT
 refuse() {
