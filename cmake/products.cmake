@@ -191,7 +191,11 @@ set_target_properties(nccl-net-doppel PROPERTIES LINK_DEPENDS ${net_map})
 
 # ---- doppel, the program
 if(DOPPEL_FAKE)
-	doppel_sources(cli_sources sim/cli sim/cli/cc sim/cli/run sim/cli/topo)
+	doppel_sources(cli_sources sim/cli sim/cli/cc sim/cli/report sim/cli/run sim/cli/topo)
+	# it has the page's style and script in it
+	set_source_files_properties(${PROJECT_SOURCE_DIR}/sim/cli/report/report_page.c PROPERTIES
+		COMPILE_DEFINITIONS DOPPEL_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+		OBJECT_DEPENDS "${PROJECT_SOURCE_DIR}/sim/cli/report/report.css;${PROJECT_SOURCE_DIR}/sim/cli/report/report.js")
 	if(DOPPEL_RDMA STREQUAL "fakeverbs")
 		doppel_sources(verbs_run_sources dropin/cli)
 		list(APPEND cli_sources ${verbs_run_sources})

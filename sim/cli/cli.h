@@ -18,6 +18,14 @@ void cli_output_start(void);
 int cli_run(int argc, char **argv);
 int cli_sweep(int argc, char **argv);
 int cli_replay(int argc, char **argv);
+int cli_report(int argc, char **argv);
+/* doppel report DIR -o path; path NULL: report.html in the folder */
+int cli_report_dir(const char *dir, const char *path);
+struct scenario;
+/* Splits this process in two. The child, which gets true, runs the scenario with files below
+ * `root`. The parent gets false and in *code how the child ended; a run that failed has its page in
+ * `path`. */
+bool cli_report_after(const struct scenario *s, const char *root, const char *path, int *code);
 int cli_shrink(int argc, char **argv);
 /* doppel shrink DIR */
 int cli_shrink_dir(const char *dir);

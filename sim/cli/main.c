@@ -31,6 +31,7 @@ static const struct cli_command cli_commands[] = {
 	 cli_run},
 	{"sweep", "run many seeds, list those that fail", cli_sweep},
 	{"replay", "run a failing run again, from its folder", cli_replay},
+	{"report", "make one HTML page of a failing run, from its folder", cli_report},
 	{"shrink", "make a failing run small, and show the two stacks whose order matters",
 	 cli_shrink},
 	{"topo", "show a machine's topology, search rings in it", cli_topo},

@@ -15,9 +15,10 @@
 struct run_options {
 	struct cli_options run;
 	struct cli_rows rows;
+	const char *report;
 };
 
-enum run_key { RUN_JSON = 0x200, RUN_PLOT };
+enum run_key { RUN_JSON = 0x200, RUN_PLOT, RUN_REPORT };
 
 #ifdef DOPPEL_FAKECUDA
 enum { RUN_GPU_DOUBLE = 1 };
@@ -32,11 +33,15 @@ static const struct argp_option run_argp_options[] = {
 	{"json", RUN_JSON, "FILE", 0, "write the table and the verdict (default: none)", 0},
 	{"plot", RUN_PLOT, "FILE", 0,
 	 "draw bus bandwidth and time over size, as SVG (default: none)", 0},
+	{"report", RUN_REPORT, "FILE", 0,
+	 "if the run fails, make a page of it: doppel report (with --fail-dir; default: none)", 0},
 	{0},
 };
 
 static const struct cli_rule run_rules[] = {
 	{CLI_EXCLUDES, RUN_JSON, {OPTION_PROCESSES, OPTION_RANK, OPTION_PROCS}, NULL},
+	{CLI_NEEDS, RUN_REPORT, {OPTION_FAIL_DIR}, NULL},
+	{CLI_EXCLUDES, RUN_REPORT, {OPTION_PROCESSES, OPTION_RANK, OPTION_PROCS, OPTION_GDB}, NULL},
 	{CLI_EXCLUDES, RUN_PLOT, {OPTION_PROCESSES, OPTION_RANK, OPTION_PROCS}, NULL},
 };
 
@@ -62,6 +67,9 @@ static error_t run_parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case RUN_PLOT:
 		o->rows.plot = arg;
+		return 0;
+	case RUN_REPORT:
+		o->report = arg;
 		return 0;
 	case ARGP_KEY_SUCCESS:
 		if (o->run.collectives != 1)
@@ -149,6 +157,9 @@ static int run_run(struct run_options *o)
 
 	if (run_limit_channels(s))
 		return SIM_USAGE;
+	int code;
+	if (o->report && !cli_report_after(s, o->run.fail_dir, o->report, &code))
+		return code;
 	s->lab.table = stdout;
 	s->lab.progress = isatty(STDERR_FILENO);
 	if (o->rows.json || o->rows.plot) {
@@ -164,7 +175,7 @@ static int run_run(struct run_options *o)
 	cli_rows_free(&o->rows);
 	if (rc)
 		return SIM_USAGE;
-	int code = run_report(&o->run, &result);
+	code = run_report(&o->run, &result);
 	return code == SIM_PASS && o->rows.lost ? SIM_USAGE : code;
 }
 

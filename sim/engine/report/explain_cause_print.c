@@ -292,9 +292,10 @@ void explain_cause(FILE *out)
 
 static void cause_json_hop(FILE *out, const struct hop *h)
 {
-	fprintf(out, "{\"task\":%u,\"rank\":%d,\"channel\":%d,\"step\":%" PRId64 ",\"why\":",
-		h->task->self.id, h->rank, cause_channel(h->task, h->wait),
-		h->wait ? h->wait->from.step : -1);
+	fprintf(out,
+		"{\"task\":%u,\"rank\":%d,\"from\":%d,\"channel\":%d,\"step\":%" PRId64 ",\"why\":",
+		h->task->self.id, h->rank, h->wait ? h->wait->from.rank : -1,
+		cause_channel(h->task, h->wait), h->wait ? h->wait->from.step : -1);
 	explain_json_string(out, h->wait ? h->wait->why : NULL);
 	fprintf(out, ",\"unlaunched_rank\":");
 	if (h->unlaunched >= 0)
@@ -304,6 +305,30 @@ static void cause_json_hop(FILE *out, const struct hop *h)
 	fprintf(out, ",\"object\":");
 	explain_json_string(out, h->object.text[0] ? h->object.text : NULL);
 	fputc('}', out);
+}
+
+static bool cause_has_rank(const struct cause *c)
+{
+	return c->end == CAUSE_GONE || c->end == CAUSE_LEFT || c->end == CAUSE_NO_CALL ||
+	       c->end == CAUSE_NO_LAUNCH;
+}
+
+static void cause_json_summary(FILE *out, const struct cause *c)
+{
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *f = open_memstream(&text, &bytes);
+
+	if (!f) {
+		fputs("null", out);
+		return;
+	}
+	cause_print_summary(f, c);
+	fclose(f);
+	if (bytes)
+		text[strcspn(text, "\n")] = '\0';
+	explain_json_string(out, bytes ? text : NULL);
+	free(text);
 }
 
 void explain_cause_json(FILE *out)
@@ -321,7 +346,11 @@ void explain_cause_json(FILE *out)
 		fprintf(out, "\"cause\":null");
 		return;
 	}
-	fprintf(out, "\"cause\":{\"end\":\"%s\",\"hops\":[", end[c->end]);
+	fprintf(out, "\"cause\":{\"end\":\"%s\",\"rank\":%d,\"again\":%d,\"summary\":", end[c->end],
+		cause_has_rank(c) ? c->rank : -1,
+		c->end == CAUSE_CYCLE || c->end == CAUSE_ROUND ? c->again : -1);
+	cause_json_summary(out, c);
+	fputs(",\"hops\":[", out);
 	for (int i = 0; i < c->n; i++) {
 		if (i)
 			fputc(',', out);

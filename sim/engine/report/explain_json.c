@@ -76,6 +76,9 @@ static void json_task(FILE *out, const struct explain_graph *g, const struct exp
 	if (t->kind == SIM_TASK_WARP)
 		fprintf(out, ",\"device\":%d,\"kernel\":%d,\"block\":%d,\"warp\":%d,\"lane\":%d",
 			t->device, t->kernel, t->block, t->warp, t->lane);
+	if (t->state == SIM_TASK_WAITING)
+		fprintf(out, ",\"since_ns\":%" PRIu64,
+			CONTAINER_OF(t, const struct task, pub)->wait_since_ns - eng.start_ns);
 	fputs(",\"poll\":", out);
 	explain_json_string(out, t->poll_why);
 	fputs(",\"waits\":[", out);

@@ -12,7 +12,7 @@
 #include "core/base/macros.h"
 
 static const char *const fail_files[] = {"config",      "choices",    "trace.json", "tasks.core",
-					 "explain.txt", "waits.json", "log"};
+					 "explain.txt", "waits.json", "log",        "report.html"};
 
 enum { FAIL_ROOM_BYTES = 64 << 10 };
 #define FAIL_TRACE_BYTES (64u << 20) /* of the end of a recorded run's trace */

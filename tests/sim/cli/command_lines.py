@@ -20,6 +20,7 @@ BASE = {
     "run": ["all_reduce", "--gpus", "2", "-e", "64"],
     "sweep": ["all_reduce", "--gpus", "2", "-e", "64", "--seeds", "1..2", "-j", "1"],
     "replay": ["@", "-q"],
+    "report": ["@"],
     "shrink": ["@", "--time", "1", "--no-stacks", "--seeds", "2"],
     "topo": ["show", "h100-8nic"],
     "topo detect": [],

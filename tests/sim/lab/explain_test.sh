@@ -60,7 +60,7 @@ expect "a link that is down" \
 	'<- rank [0-9] proxy progress channel [01] step [0-9]+ waits for .* at cq [0-9]+ of rank' \
 	'<- host [01] mlx5_[01] qp 0x[0-9a-f]+ RTS, to host [01] mlx5_[01] qp 0x[0-9a-f]+: [0-9]+ sends and [0-9]+ receives under way.*; link of host 1 mlx5_[01] down since [0-9.]+m?s$'
 json=$(find "$dir/fail" -name waits.json | head -1)
-grep -q '"cause":{"end":"object","hops":\[{"task":[0-9]*,"rank":' "$json" ||
+grep -q '"cause":{"end":"object","rank":-1,"again":-1,"summary":"rank .* waits for .*","hops":\[{"task":[0-9]*,"rank":' "$json" ||
 	{ echo "waits.json has no cause: $(tail -c 200 "$json")"; bad=1; }
 
 echo 'fabric.packet host=1 after=500us count=1000000 drop' >"$dir/drop.plan"
