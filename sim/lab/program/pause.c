@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ranks that do other work between two calls: each sleeps at moments, and for times, of its own. */
-#include "sim/lab/run/runner_internal.h"
+#include "sim/lab/queries/queries.h"
 
-enum { PAUSE_ONE_IN = 3, PAUSE_POWERS = 33 };
+enum { PAUSE_ONE_IN = 3, PAUSE_POWERS = 33, PAUSE_LATE_NS = 2000000000 };
 
 /* Times of 1 us are as frequent as times of 1 s. */
 void lab_pause(struct lab_rank *me)
@@ -20,4 +20,15 @@ void lab_pause(struct lab_rank *me)
 
 	if (sleeps)
 		os_sleep_ns(MIN_OF(ns, most_ns));
+}
+
+/* The others make queries while their kernels wait for it. */
+void lab_pause_late(struct lab_rank *me)
+{
+	const struct lab_run *run = me->run;
+	const uint64_t late = run->config->sim.seed % (uint64_t)run->nranks;
+
+	if (run->config->pauses && run->config->queries && !run->armed &&
+	    (uint64_t)me->rank == late)
+		os_sleep_ns(PAUSE_LATE_NS);
 }

@@ -9,6 +9,7 @@
 #define QUERIES_DUMP_ONE_IN 512
 #define QUERIES_FREE_LOOKS  10
 #define QUERIES_FREE_NS     100000000ull /* between two of them */
+#define QUERIES_LOCAL_NS    800000000ull
 
 void queries_wrong(struct queries *q, const char *call, const char *fmt, ...)
 {
@@ -177,6 +178,15 @@ static void queries_texts(struct queries *q)
 			      NCCL_VERSION_CODE);
 }
 
+/* A query is local: it takes no time of other ranks. With faults a task may sleep. */
+static void queries_timed(struct queries *q, void (*make)(struct queries *), uint64_t start_ns)
+{
+	make(q);
+	if (!q->me->run->armed && os_now_ns() - start_ns > QUERIES_LOCAL_NS)
+		queries_wrong(q, "a query", "took %llu ns, expected at most %llu",
+			      (unsigned long long)(os_now_ns() - start_ns), QUERIES_LOCAL_NS);
+}
+
 static void queries_one(struct queries *q)
 {
 	static void (*const makes[])(struct queries *) = {
@@ -186,7 +196,7 @@ static void queries_one(struct queries *q)
 	uint64_t k = sim_rng_below(&q->rng, ARRAY_LEN(makes));
 
 	if (!q->ends || makes[k] != queries_simulate)
-		makes[k](q);
+		queries_timed(q, makes[k], os_now_ns());
 	if (sim_rng_below(&q->rng, QUERIES_DUMP_ONE_IN) == 0)
 		ncclParamDumpAll();
 }

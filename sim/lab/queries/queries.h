@@ -43,4 +43,7 @@ void queries_simulate(struct queries *q);
 void queries_param(struct queries *q);
 void queries_param_refused(struct queries *q);
 
+/* program/pause.c: before a timed series of a run with pauses and queries one rank is 2 s late. */
+void lab_pause_late(struct lab_rank *me);
+
 #endif

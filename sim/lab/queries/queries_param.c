@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The program's access to parameters: all functions give one value, and write no other byte. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sim/lab/queries/queries.h"
@@ -16,17 +17,40 @@ struct queries_param {
 	int len;
 };
 
-/* A key that is drawn from the list of all. NULL: reported. */
+/* One of the keys that the run's environment sets, as the list has it. NULL: the one that is drawn
+ * is no key. */
+static const char *queries_param_key_set(struct queries *q, const char *const *table, int n)
+{
+	const char *const *env = q->me->run->config->env;
+	uint64_t count = 0;
+
+	while (env && env[count])
+		count++;
+	if (!count)
+		return NULL;
+	const char *one = env[sim_rng_below(&q->rng, count)];
+
+	for (int i = 0; i < n; i++)
+		if (!strncmp(one, table[i], strlen(table[i])) && one[strlen(table[i])] == '=')
+			return table[i];
+	return NULL;
+}
+
+/* A key that is drawn from the list of all, in half of the cases one that the run sets. NULL:
+ * reported. */
 static const char *queries_param_key(struct queries *q)
 {
+	const char *key = NULL;
 	const char **table = NULL;
 	int n = -1;
 
 	if (!queries_result(q, "ncclParamGetAllParameterKeys",
 			    ncclParamGetAllParameterKeys(&table, &n), ncclSuccess))
 		return NULL;
+	if (table && n > 0 && sim_rng_below(&q->rng, 2))
+		key = queries_param_key_set(q, table, n);
 	if (table && n > 0)
-		return table[sim_rng_below(&q->rng, (uint64_t)n)];
+		return key ? key : table[sim_rng_below(&q->rng, (uint64_t)n)];
 	queries_wrong(q, "ncclParamGetAllParameterKeys", "has %d keys", n);
 	return NULL;
 }
@@ -52,6 +76,18 @@ static void queries_param_differs(struct queries *q, const struct queries_param 
 	queries_wrong(q, call, "%s: gave another value than \"%.60s\"", p->key, p->text);
 }
 
+/* A number or a truth value that the run sets is the parameter's. */
+static void queries_param_as_set(struct queries *q, const struct queries_param *p, int64_t value)
+{
+	const char *set = queries_param_set(q->me->run->config, p->key);
+	char *end = NULL;
+	int64_t want = set ? strtoll(set, &end, 10) : 0;
+
+	if (set && end != set && !*end && value != want)
+		queries_wrong(q, "ncclParamGet", "%s is %lld, set to \"%.60s\"", p->key,
+			      (long long)value, set);
+}
+
 static void queries_param_integer(struct queries *q, const struct queries_param *p, int64_t value)
 {
 	char text[32];
@@ -63,6 +99,7 @@ static void queries_param_integer(struct queries *q, const struct queries_param 
 	memcpy(&same, p->bytes, sizeof same);
 	if (p->len != sizeof same || same != value)
 		queries_param_differs(q, p, "ncclParamGet");
+	queries_param_as_set(q, p, value);
 }
 
 static void queries_param_text(struct queries *q, const struct queries_param *p, const char *text)
@@ -85,6 +122,7 @@ static void queries_param_truth(struct queries *q, const struct queries_param *p
 
 	if (p->len != 1 || p->bytes[0] > 1 || strcmp(p->text, truth ? "TRUE" : "FALSE") != 0)
 		queries_param_differs(q, p, "ncclParamGet");
+	queries_param_as_set(q, p, truth);
 }
 
 static void queries_param_typed(struct queries *q, const struct queries_param *p)

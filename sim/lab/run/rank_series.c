@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "sim/lab/program/transient.h"
+#include "sim/lab/queries/queries.h"
 #include "sim/lab/run/runner_internal.h"
 
 #define RANK_QUERIES   4 /* moments of a series with queries, at most */
@@ -214,6 +215,7 @@ static bool lab_rank_timed_series(struct lab_rank *me, const struct lab_row *row
 {
 	float ms = 0;
 
+	lab_pause_late(me);
 	if (!lab_rank_check_cuda(me, cudaEventRecord(me->start, me->stream), "cudaEventRecord") ||
 	    !lab_rank_timed_calls(me, row, graph, launches) ||
 	    !lab_rank_check_cuda(me, cudaEventRecord(me->end, me->stream), "cudaEventRecord"))
