@@ -66,10 +66,48 @@ static void queries_hash(struct queries *q, uint64_t hash)
 			      (unsigned long long)hash, (unsigned long long)first);
 }
 
+/* Any rank of a team has its place in the world. Teams of a communicator that has failed since have
+ * no ranks. */
+static void queries_team(struct queries *q, const char *call, ncclTeam_t team)
+{
+	const int i = team.nRanks ? (int)sim_rng_below(&q->rng, (uint64_t)team.nRanks) : 0;
+	const int want = q->rank + (i - team.rank) * team.stride;
+	const int got = team.nRanks ? ncclTeamRankToWorld(q->comm, team, i) : -1;
+	const ncclTeam_t world = ncclTeamWorld(q->comm);
+
+	if (!team.nRanks || got < 0 || !world.nRanks)
+		return;
+	if (world.nRanks != q->n || world.rank != q->rank || world.stride != 1)
+		queries_wrong(q, "ncclTeamWorld", "rank %d of %d with stride %d, expected %d of %d",
+			      world.rank, world.nRanks, world.stride, q->rank, q->n);
+	if (got != want)
+		queries_wrong(q, call, "has rank %d of the world as its rank %d, expected %d", got,
+			      i, want);
+}
+
+/* Each rank is in one LSA team, and in one rail. A rail has a rank of each team. */
+static void queries_rail(struct queries *q, ncclTeam_t lsa)
+{
+	const ncclTeam_t rail = ncclTeamRail(q->comm);
+	const int place = ncclTeamRankToLsa(q->comm, ncclTeamWorld(q->comm), q->rank);
+
+	if (!rail.nRanks || place < 0)
+		return;
+	if (rail.nRanks * lsa.nRanks != q->n || rail.rank * lsa.nRanks + lsa.rank != q->rank ||
+	    rail.stride != lsa.nRanks)
+		queries_wrong(q, "ncclTeamRail", "rank %d of %d with stride %d, for rank %d of %d",
+			      rail.rank, rail.nRanks, rail.stride, q->rank, q->n);
+	if (place != lsa.rank)
+		queries_wrong(q, "ncclTeamRankToLsa", "is %d, expected %d", place, lsa.rank);
+	queries_team(q, "ncclTeamLsa", lsa);
+	queries_team(q, "ncclTeamRail", rail);
+}
+
 /* A communicator that has failed since has a team without ranks. */
 static void queries_teams(struct queries *q, const char *call, const ncclCommProperties_t *p)
 {
-	const int ranks = ncclTeamLsa(q->comm).nRanks;
+	const ncclTeam_t lsa = ncclTeamLsa(q->comm);
+	const int ranks = lsa.nRanks;
 	ncclResult_t state = ncclSuccess;
 
 	if (!ranks && !ncclCommGetAsyncError(q->comm, &state) && state)
@@ -77,6 +115,8 @@ static void queries_teams(struct queries *q, const char *call, const ncclCommPro
 	else if (ranks * p->nLsaTeams != q->n)
 		queries_wrong(q, call, "has %d teams of %d ranks, expected %d ranks", p->nLsaTeams,
 			      ranks, q->n);
+	else
+		queries_rail(q, lsa);
 }
 
 static void queries_properties_check(struct queries *q, const ncclCommProperties_t *p)

@@ -102,8 +102,24 @@ static void window_query(struct windows *w)
 		window_judge_address(w, call, rank, offset, at);
 }
 
+/* The address of the rank's own memory. Ranks without direct access have windows that are NULL. */
+static void window_query_own(struct windows *w)
+{
+	static const char call[] = "ncclWinGetUserPtr";
+	const bool possible = __atomic_load_n(&w->asked, __ATOMIC_ACQUIRE) != NULL;
+	void *at = w;
+	ncclResult_t rc = ncclWinGetUserPtr(w->s->comm[0], w->win, &at);
+
+	scene_judge(w->s, call, rc, w->win || !possible ? ncclSuccess : ncclInvalidArgument);
+	if (at != (w->win ? w->at : NULL))
+		scene_report(w->s, call, "gave another address");
+	scene_judge(w->s, call, ncclWinGetUserPtr(w->s->comm[0], w->win, NULL),
+		    ncclInvalidArgument);
+}
+
 static void window_queries(struct windows *w)
 {
+	window_query_own(w);
 	for (int i = 0; i < WINDOW_QUERIES; i++)
 		window_query(w);
 }
