@@ -85,7 +85,9 @@ static ncclResult_t refused_scalable(struct refused *r)
 		return ncclCommInitRankScalable(&none, 0, 0, 1, NULL, NULL);
 	case 2:
 		return ncclCommInitRankScalable(&none, r->n, r->n, 1, NULL, NULL);
-	case 3: /* ids of no call */
+	case 3: /* ids of no call; NCCL_COMM_ID allows one alone */
+		if (lab_has_env(r->me->run->config, "NCCL_COMM_ID"))
+			return ncclCommInitRankScalable(NULL, 2, 0, 2, ids, NULL);
 		return ncclCommInitRankScalable(&none, 2, (int)sim_rng_below(&r->rng, 2), 2, ids,
 						NULL);
 	default:
