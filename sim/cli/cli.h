@@ -17,6 +17,7 @@ void cli_output_start(void);
 
 int cli_run(int argc, char **argv);
 int cli_sweep(int argc, char **argv);
+int cli_sweep_merge(int argc, char **argv);
 int cli_replay(int argc, char **argv);
 int cli_report(int argc, char **argv);
 /* doppel report DIR -o path; path NULL: report.html in the folder */

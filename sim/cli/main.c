@@ -30,6 +30,8 @@ static const struct cli_command cli_commands[] = {
 	{"run", "run a collective on a world of hosts, check it, print the nccl-tests table",
 	 cli_run},
 	{"sweep", "run many seeds, list those that fail", cli_sweep},
+	{"sweep-merge", "add up the shards of a sweep, from their files of --json",
+	 cli_sweep_merge},
 	{"replay", "run a failing run again, from its folder", cli_replay},
 	{"report", "make one HTML page of a failing run, from its folder", cli_report},
 	{"shrink", "make a failing run small, and show the two stacks whose order matters",
@@ -65,7 +67,7 @@ static void cli_usage(FILE *out)
 	fprintf(out, "Usage: doppel COMMAND [OPTIONS]\n\n"
 		     "GPU collective communication on doubles of GPUs and HCAs.\n\nCommands:\n");
 	for (size_t i = 0; i < ARRAY_LEN(cli_commands); i++)
-		fprintf(out, "  %-9s %s\n", cli_commands[i].name, cli_commands[i].what);
+		fprintf(out, "  %-11s %s\n", cli_commands[i].name, cli_commands[i].what);
 	fprintf(out, "\n'doppel COMMAND --help' explains a command; 'doppel --version' prints "
 		     "which build this is.\n");
 }

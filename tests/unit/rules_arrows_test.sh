@@ -65,7 +65,7 @@ allowed[sim/lab/plugin]+=" core/tune core/profiler core/transport/net_plugin cor
 # the folders of the command line see its own headers, and not each other's
 cli="core/os core/base core/include core/topo core/topo/model core/topo/detect core/topo/search core/topo/connect core/tune core/detect sim/engine sim/world"
 cli+=" sim/lab/check sim/lab/run sim/lab/search sim/lab/explore backends dropin/ibverbs sim/cli"
-allowed[sim/cli]=$cli allowed[sim/cli/cc]="$cli sim/cli/cc" allowed[sim/cli/report]="$cli sim/cli/report" allowed[sim/cli/run]="$cli sim/cli/run" allowed[sim/cli/topo]="$cli sim/cli/topo"
+allowed[sim/cli]=$cli allowed[sim/cli/cc]="$cli sim/cli/cc" allowed[sim/cli/report]="$cli sim/cli/report" allowed[sim/cli/run]="$cli sim/cli/run sim/cli/report" allowed[sim/cli/topo]="$cli sim/cli/topo"
 # the folders of the GPU double are one room
 fakecuda="backends/fakecuda backends/fakecuda/memory backends/fakecuda/stream backends/fakecuda/launch"
 fakecuda+=" backends/fakecuda/vmm backends/fakecuda/pool backends/fakecuda/graph backends/fakecuda/entry backends/fakecuda/runtime"

@@ -20,6 +20,8 @@ struct sweep_options {
 	bool counted, verbose, shrink;
 };
 
+enum { SWEEP_SHARDS_MOST = 10000 };
+
 enum sweep_key {
 	SWEEP_SEEDS = 0x200,
 	SWEEP_COUNT,
@@ -34,8 +36,9 @@ enum sweep_key {
 	SWEEP_CANARY,
 	SWEEP_VERBOSE,
 	SWEEP_SHRINK,
+	SWEEP_SHARD,
 };
-DOPPEL_STATIC_CHECK((int)SWEEP_SHRINK < CLI_KEYS, "rules name these keys");
+DOPPEL_STATIC_CHECK((int)SWEEP_SHARD < CLI_KEYS, "rules name these keys");
 
 static const struct argp_option sweep_argp_options[] = {
 	{NULL, 0, NULL, 0, "The campaign:", 0},
@@ -45,6 +48,10 @@ static const struct argp_option sweep_argp_options[] = {
 	 "as many seeds as that time allows: 60s, 10m, 1h (default: no limit)", 0},
 	{"seed-from", SWEEP_SEED_FROM, "COMMIT", 0,
 	 "first seed: a number, or a commit's hash of 40 hexadecimal digits (default 1)", 0},
+	{"shard", SWEEP_SHARD, "K/N", 0,
+	 "only part K of N of the seeds; doppel sweep-merge adds up the N files of --json (default "
+	 "1/1)",
+	 0},
 	{"jobs", 'j', "N", 0, "worker processes (default: one a CPU)", 0},
 	{"swarm", SWEEP_SWARM, "default", 0,
 	 "draw world, sizes and settings from each seed (the default when no collective and no "
@@ -136,6 +143,23 @@ static void sweep_parse_seeds(struct sweep_options *o, const char *arg, struct a
 	o->counted = true;
 }
 
+static void sweep_parse_shard(struct sweep_options *o, const char *arg, struct argp_state *state)
+{
+	const char *slash = strchr(arg, '/');
+	char first[16];
+	uint64_t k = 0, n = 0;
+
+	if (slash && (size_t)(slash - arg) < sizeof first) {
+		snprintf(first, sizeof first, "%.*s", (int)(slash - arg), arg);
+		slash = cli_parse_u64(first, &k) && cli_parse_u64(slash + 1, &n) ? slash : NULL;
+	}
+	if (!slash || !k || k > n || n > SWEEP_SHARDS_MOST)
+		argp_error(state, "--shard %s: expected K/N, such as 1/8, with N of at most %d",
+			   arg, SWEEP_SHARDS_MOST);
+	o->sweep.shard = (uint32_t)k;
+	o->sweep.shards = (uint32_t)n;
+}
+
 /* Converts a commit's hash to a seed: its first 60 bits, so that the following seeds do not
  * overflow. */
 static void sweep_parse_seed_from(struct sweep_options *o, const char *arg,
@@ -170,6 +194,9 @@ static error_t sweep_parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case SWEEP_TIME:
 		c->time_ns = sweep_seconds(state, "--time", arg);
+		return 0;
+	case SWEEP_SHARD:
+		sweep_parse_shard(o, arg, state);
 		return 0;
 	case SWEEP_SEED_FROM:
 		sweep_parse_seed_from(o, arg, state);
@@ -267,6 +294,49 @@ static bool sweep_can_run(const struct sweep_config *c)
 	return true;
 }
 
+/* Digest of all that the shards of a campaign have in common. */
+static uint32_t sweep_campaign(const struct sweep_config *c)
+{
+	uint64_t part[] = {scenario_digest(&c->base),
+			   c->swarm,
+			   c->faults,
+			   c->first,
+			   c->count,
+			   c->shards,
+			   c->seed_limit_ns,
+			   c->twice_one_of,
+			   c->canary};
+	uint32_t digest = 2166136261u;
+
+	for (size_t i = 0; i < ARRAY_LEN(part); i++)
+		digest = (digest ^ (uint32_t)(part[i] ^ part[i] >> 32)) * 16777619u;
+	for (uint32_t i = 0; i < c->collectives; i++)
+		digest = (digest ^ (uint32_t)(c->collective[i] - lab_collectives)) * 16777619u;
+	return digest;
+}
+
+/* Takes this shard's part of the seeds. The parts follow each other, and differ by one seed at
+ * most. */
+static bool sweep_take_shard(struct sweep_config *c)
+{
+	c->campaign = sweep_campaign(c);
+	if (c->shards == 1)
+		return true;
+	if (c->count < c->shards) {
+		fprintf(stderr,
+			"doppel sweep: --shard: %" PRIu64
+			" seeds; expected at least %u, by --seeds "
+			"or --count\n",
+			c->count, c->shards);
+		return false;
+	}
+	uint64_t each = c->count / c->shards, more = c->count % c->shards, k = c->shard - 1;
+
+	c->first += k * each + MIN_OF(k, more);
+	c->count = each + (k < more);
+	return true;
+}
+
 int cli_sweep(int argc, char **argv)
 {
 	static const struct argp_child children[] = {
@@ -298,6 +368,8 @@ int cli_sweep(int argc, char **argv)
 	o.sweep.fail_dir = o.run.fail_dir ? o.run.fail_dir : "fail";
 	if (o.sweep.time_ns && !o.counted)
 		o.sweep.count = 0;
+	if (!sweep_take_shard(&o.sweep))
+		return SIM_USAGE;
 	o.sweep.again = CLI_SWEEP_AGAIN;
 	o.sweep.progress = stderr;
 	o.sweep.terminal = isatty(STDERR_FILENO);

@@ -70,6 +70,7 @@ void sweep_config_default(struct sweep_config *c)
 	c->swarm = true;
 	c->first = 1;
 	c->count = 1000;
+	c->shard = c->shards = 1;
 	c->seed_limit_ns = 30ull * 1000000000;
 	c->twice_one_of = 20;
 	c->max_failures = 20;

@@ -27,7 +27,11 @@ struct sweep_config {
 	const struct lab_collective *collective[LAB_COLLECTIVES_MAX];
 	uint32_t collectives;
 	enum scenario_faults faults; /* of the swarm */
-	uint64_t first, count;  /* seeds first .. first+count-1; count 0: until the time is up */
+	uint64_t first, count; /* seeds first .. first+count-1; count 0: until the time is up */
+	/* This one is shard `shard` of `shards`, from 1, of a campaign with that digest; the seeds
+	 * above are those of the shard. */
+	uint32_t shard, shards;
+	uint32_t campaign;
 	uint64_t time_ns;       /* 0: no limit */
 	uint32_t jobs;          /* 0: a process per CPU */
 	uint64_t seed_limit_ns; /* of CPU time for one seed; 0: the default, 30 s */
@@ -91,6 +95,10 @@ int sweep_run(const struct sweep_config *c, struct sweep_result *result);
 /* The second run of a seed, in the process that was started for it; the exit code of the program.
  * `tweak` may change the scenario, for tests of the comparison; else NULL. */
 int sweep_again_main(const char *number, void (*tweak)(struct scenario *s));
+/* Adds a shard's result, including its failures. Sites beyond SWEEP_SITES are left out. */
+void sweep_merge(struct sweep_result *to, const struct sweep_result *shard);
+/* Ends a series of sweep_merge: the order of the failures, and the verdict. */
+void sweep_merge_end(struct sweep_result *r);
 /* An exit code, or SIM_BY_SIGNAL plus the signal of a crash. */
 int sweep_seed_code(const struct sweep_seed *seed);
 /* Returns the exit code of the worst finding. */

@@ -204,10 +204,13 @@ void sweep_print_json(const struct sweep_config *c, const struct sweep_result *r
 		",\"passed\":%" PRIu64 ",\"seconds\":%.3f,\"virtual_ns\":%" PRIu64
 		",\"steps\":%" PRIu64 ",\"switches\":%" PRIu64 ",\"twice\":%" PRIu64
 		",\"killed\":%" PRIu64 ",\"unrecorded\":%" PRIu64
-		",\"signal\":%d,\"code\":%d,\n\"failures\":[",
+		",\"signal\":%d,\"code\":%d,\"canaries\":[%" PRIu64 ",%" PRIu64
+		"],\"build\":\"%s\",\"campaign\":\"%08x\",\"shard\":[%u,%u],\"count\":%" PRIu64
+		",\n\"failures\":[",
 		build_commit(), c->first, r->seeds, r->passed, (double)r->wall_ns / 1e9,
 		r->virtual_ns, r->steps, r->switches, r->twice, r->killed, r->unrecorded, r->signal,
-		sweep_exit_code(r));
+		sweep_exit_code(r), r->canaries, r->canaries_found, build_id(), c->campaign,
+		c->shard, c->shards, c->count);
 	for (uint32_t i = 0; i < r->failure_n; i++) {
 		fputs(i ? ",\n" : "\n", out);
 		report_json_seed(&r->failure[i], out);

@@ -19,6 +19,7 @@ import sys
 BASE = {
     "run": ["all_reduce", "--gpus", "2", "-e", "64"],
     "sweep": ["all_reduce", "--gpus", "2", "-e", "64", "--seeds", "1..2", "-j", "1"],
+    "sweep-merge": ["sweep.json"],
     "replay": ["@", "-q"],
     "report": ["@"],
     "shrink": ["@", "--time", "1", "--no-stacks", "--seeds", "2"],
@@ -47,6 +48,7 @@ GARBAGE = {
     "0,1,...": ["", ",", "0,,1", "0,", "x", "0,0", "-1", "4096"],
     "NAME=VALUE": ["", "x", "=", "=x", "NCCL_IB_TIMEOUT=fast", "DOPPEL_WARP=3"],
     "HOST:PORT": ["", "x", "x:", ":1", "x:0", "x:65536", "x:1y"],
+    "K/N": ["", "x", "/", "0/2", "3/2", "1/", "1/x", "-1/2", "1/99999"],
     "A..B": ["", "1", "..", "2..1", "1..x", "x..1", "1...2", "-1..2"],
     "COMMIT": ["", "x", "-1", "g" * 40],
     "TYPE": ["", "x", "flaot", "float,int8"],
