@@ -7,14 +7,15 @@ DOPPEL_CHECK_OFFSET(CUlaunchAttribute, value, offsetof(cudaLaunchAttribute, val)
 
 enum { LAUNCH_CLUSTER_BLOCKS = 8 }; /* a size that every GPU with clusters can place */
 
-/* True for attributes that are hints, which have no effect here. Attributes that would change the
- * meaning are refused. */
+/* True for attributes that have no effect here: hints, and the permission to start before the
+ * stream's previous kernel has ended. Attributes that would change the meaning are refused. */
 static bool launch_attribute_known(cudaLaunchAttributeID id)
 {
 	switch (id) {
 	case cudaLaunchAttributeIgnore:
 	case cudaLaunchAttributeClusterDimension:
 	case cudaLaunchAttributeClusterSchedulingPolicyPreference:
+	case cudaLaunchAttributeProgrammaticStreamSerialization:
 	case cudaLaunchAttributeMemSyncDomain:
 	case cudaLaunchAttributeMemSyncDomainMap:
 	case cudaLaunchAttributePriority:

@@ -58,15 +58,26 @@ static void block_report(struct fc_block *b, const struct fc_block_at *use, cons
 		b->pool->dev->index, b->number, (unsigned long long)b->bytes, what, c);
 }
 
+static const struct CUstream_st *block_stream(const struct fc_proc *p, uint64_t serial)
+{
+	for (int32_t i = 0; i < p->slots; i++)
+		for (struct CUstream_st *s = p->ctx[i] ? p->ctx[i]->streams : NULL; s; s = s->next)
+			if (s->serial == serial)
+				return s;
+	return NULL;
+}
+
 /* ---- uses ----------------------------------------------------------------------------------- */
 
-/* Checks a use. `clock`: operations that precede it; `later`: it was queued after the free. */
+/* Checks a use. `clock`: operations that precede it; `later`: it was queued after the free. A
+ * stream that is gone has ended. */
 static void block_check(struct fc_block *b, const struct fc_block_at *use,
 			const struct fc_clock *clock, bool later)
 {
 	const bool born = use->stream == b->born.stream
 				  ? use->op > b->born.op
-				  : clock_of(clock, b->born.stream) >= b->born.op;
+				  : clock_of(clock, b->born.stream) >= b->born.op ||
+					    !block_stream(b->pool->proc, b->born.stream);
 
 	if (!born)
 		block_report(b, use, "nothing orders the use after", &b->born);
@@ -104,15 +115,6 @@ void fc_block_used_by_kernel(struct fc_kernel *k, uint64_t address)
 }
 
 /* ---- frees ---------------------------------------------------------------------------------- */
-
-static const struct CUstream_st *block_stream(const struct fc_proc *p, uint64_t serial)
-{
-	for (int32_t i = 0; i < p->slots; i++)
-		for (struct CUstream_st *s = p->ctx[i] ? p->ctx[i]->streams : NULL; s; s = s->next)
-			if (s->serial == serial)
-				return s;
-	return NULL;
-}
 
 /* Checks that all uses, and the allocation, are in the clock. A stream that is gone has ended. */
 static void block_check_free(struct fc_block *b, const struct fc_block_at *end,

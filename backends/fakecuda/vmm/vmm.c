@@ -434,6 +434,19 @@ static void vmm_unmap_one(struct fc_proc *proc, struct fc_vmm_map *m, const void
 	handle_drop(proc, h);
 }
 
+/* True if nothing is mapped in the range, and this process has reserved it. */
+static bool vmm_is_empty(const struct fc_proc *proc, uint64_t address, uint64_t bytes)
+{
+	const struct fc_vmm_space *s = fc_vmm_space_at(address);
+
+	if (!s || s->proc != proc || bytes > s->base + s->bytes - address)
+		return false;
+	for (const struct fc_vmm_map *m = s->maps; m; m = m->next)
+		if (m->base < address + bytes && address < m->base + m->bytes)
+			return false;
+	return true;
+}
+
 CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
 	struct fc_proc *proc;
@@ -445,8 +458,11 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
 	struct fc_vmm_map *m = vmm_whole(ptr, size) ? vmm_maps_of(proc, ptr, size) : NULL;
 
 	if (!m) {
-		fc_misuse("cuMemUnmap of %zu bytes at 0x%llx: not whole mappings of this process",
-			  size, ptr);
+		bool empty = vmm_is_empty(proc, ptr, size);
+
+		(empty ? fc_report : fc_misuse)("cuMemUnmap of %zu bytes at 0x%llx: %s", size, ptr,
+						empty ? "nothing is mapped there"
+						      : "not whole mappings of this process");
 		rc = CUDA_ERROR_INVALID_VALUE;
 	}
 	while (m && m->base < ptr + size) {

@@ -132,6 +132,8 @@ CH_TEST(shared_memory_needs_opting_in)
 				      1 << 20),
 		 cudaErrorInvalidValue);
 	CU(cudaFuncSetAttribute(ids_w1.func, cudaFuncAttributeMaxDynamicSharedMemorySize, 100000));
+	hint.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+	hint.val.programmaticStreamSerializationAllowed = 1;
 	CU(cudaFuncGetAttributes(&attr, ids_w1.func));
 	ck_assert_int_eq(attr.maxDynamicSharedSizeBytes, 100000);
 	ck_assert_int_eq(attr.maxThreadsPerBlock, 1024);

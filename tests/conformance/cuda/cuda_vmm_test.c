@@ -161,7 +161,8 @@ CH_TEST(mappings_are_whole_and_do_not_overlap)
 	DRV_MISUSE(cuMemUnmap(p, PAGE), CUDA_ERROR_INVALID_VALUE, "not whole mappings");
 	DRV_MISUSE(cuMemAddressFree(p, 4 * PAGE), CUDA_ERROR_INVALID_VALUE, "still mapped there");
 	DRV(cuMemUnmap(p, 3 * PAGE));
-	DRV_MISUSE(cuMemUnmap(p, 3 * PAGE), CUDA_ERROR_INVALID_VALUE, "not whole mappings");
+	DRV_SAYS(cuMemUnmap(p, 3 * PAGE), CUDA_ERROR_INVALID_VALUE, "nothing is mapped there");
+	DRV_MISUSE(cuMemUnmap(p, 5 * PAGE), CUDA_ERROR_INVALID_VALUE, "not whole mappings");
 	DRV_MISUSE(cuMemAddressFree(p, PAGE), CUDA_ERROR_INVALID_VALUE, "not a range that one");
 	DRV(cuMemAddressReserve(&q, PAGE, 64 * PAGE, p + 64 * PAGE, 0));
 	ck_assert_uint_eq(q % (64 * PAGE), 0);

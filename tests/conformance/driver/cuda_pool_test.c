@@ -155,6 +155,20 @@ CH_TEST(uses_in_order_are_no_misuse, .width = 32)
 	end();
 }
 
+CH_TEST(a_use_after_the_end_of_the_stream_that_allocated_is_no_misuse)
+{
+	begin();
+	void *p = async(64, stream_a);
+
+	CU(cudaStreamSynchronize(stream_a));
+	CU(cudaStreamDestroy(stream_a));
+	CU(cudaMemsetAsync(p, 0, 64, stream_b));
+	touch_on(stream_b, p, NULL);
+	CU(cudaFreeAsync(p, stream_b));
+	CU(cudaStreamSynchronize(stream_b));
+	CU(cudaStreamDestroy(stream_b));
+}
+
 CH_TEST(two_frees_are_misuse)
 {
 	begin();
@@ -356,6 +370,7 @@ int main(void)
 	CH_ADD(tcase, a_free_that_nothing_orders_after_a_copy_is_misuse);
 	CH_ADD(tcase, a_kernel_beside_a_queued_free_is_misuse);
 	CH_ADD(tcase, uses_in_order_are_no_misuse);
+	CH_ADD(tcase, a_use_after_the_end_of_the_stream_that_allocated_is_no_misuse);
 	CH_ADD(tcase, two_frees_are_misuse);
 	CH_ADD(tcase, a_free_by_the_host_needs_a_wait);
 	CH_ADD(tcase, a_kernel_after_the_end_of_the_memory_is_illegal);
