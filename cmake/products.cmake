@@ -191,7 +191,9 @@ set_target_properties(nccl-net-doppel PROPERTIES LINK_DEPENDS ${net_map})
 
 # ---- doppel, the program
 if(DOPPEL_FAKE)
-	doppel_sources(cli_sources sim/cli sim/cli/cc sim/cli/report sim/cli/run sim/cli/topo)
+	doppel_sources(cli_sources sim/cli sim/cli/cc sim/cli/run sim/cli/topo)
+	doppel_sources(cli_report_sources sim/cli/report)
+	add_library(cli_report OBJECT ${cli_report_sources})
 	# it has the page's style and script in it
 	set_source_files_properties(${PROJECT_SOURCE_DIR}/sim/cli/report/report_page.c PROPERTIES
 		COMPILE_DEFINITIONS DOPPEL_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
@@ -200,7 +202,7 @@ if(DOPPEL_FAKE)
 		doppel_sources(verbs_run_sources dropin/cli)
 		list(APPEND cli_sources ${verbs_run_sources})
 	endif()
-	add_executable(doppel-cli ${cli_sources} $<TARGET_OBJECTS:core_topo> $<TARGET_OBJECTS:core_detect>)
+	add_executable(doppel-cli ${cli_sources} $<TARGET_OBJECTS:cli_report> $<TARGET_OBJECTS:core_topo> $<TARGET_OBJECTS:core_detect>)
 	set_target_properties(doppel-cli PROPERTIES OUTPUT_NAME doppel)
 	target_link_libraries(doppel-cli PRIVATE lab doppel ${DOPPEL_GPU_LIB} ${DOPPEL_RDMA_LIB} doppel-rt)
 	add_custom_command(TARGET doppel-cli POST_BUILD

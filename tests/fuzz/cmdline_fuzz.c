@@ -222,6 +222,7 @@ int fuzz_doppel_main(int argc, char **argv);
 #include "sim/cli/run/run.c"
 #include "sim/cli/run/shrink_command.c"
 #include "sim/cli/run/sweep_command.c"
+#include "sim/cli/run/sweep_merge_command.c"
 #include "sim/cli/svg.c"
 #include "sim/cli/topo/topo_command.c"
 #include "sim/cli/topo/topo_check.c"
