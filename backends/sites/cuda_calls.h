@@ -72,15 +72,15 @@
 	X("cuda.launch_host_func", "cudaLaunchHostFunc", 999, .idle = IDLE_LAUNCH)                 \
 	X("cuda.func_get_attributes", "cudaFuncGetAttributes", 2)                                  \
 	X("cuda.func_set_attribute", "cudaFuncSetAttribute", 999, .idle = IDLE_LAUNCH)             \
-	X("cuda.stream_begin_capture", "cudaStreamBeginCapture", 900, .idle = IDLE_GRAPH)          \
-	X("cuda.stream_end_capture", "cudaStreamEndCapture", 901, .idle = IDLE_GRAPH)              \
+	X("cuda.stream_begin_capture", "cudaStreamBeginCapture", 900)                              \
+	X("cuda.stream_end_capture", "cudaStreamEndCapture", 901)                                  \
 	X("cuda.stream_update_capture_dependencies", "cudaStreamUpdateCaptureDependencies", 999,   \
 	  .idle = IDLE_GRAPHS)                                                                     \
 	X("cuda.graph_create", "cudaGraphCreate", 2, .idle = IDLE_GRAPHS)                          \
 	X("cuda.graph_clone", "cudaGraphClone", 2, .idle = IDLE_GRAPHS)                            \
-	X("cuda.graph_destroy", "cudaGraphDestroy", 999, .idle = IDLE_GRAPH)                       \
+	X("cuda.graph_destroy", "cudaGraphDestroy", 999)                                           \
 	X("cuda.graph_destroy_node", "cudaGraphDestroyNode", 999, .idle = IDLE_GRAPHS)             \
-	X("cuda.graph_get", "cudaGraphGetNodes", 999, .idle = IDLE_GRAPHS)                         \
+	X("cuda.graph_get", "cudaGraphGetNodes", 999)                                              \
 	X("cuda.graph_add_dependencies", "cudaGraphAddDependencies", 2, .idle = IDLE_GRAPHS)       \
 	X("cuda.graph_add_node", "cudaGraphAddKernelNode", 2, .idle = IDLE_GRAPHS)                 \
 	X("cuda.graph_set_node", "cudaGraphKernelNodeSetParams", 999, .idle = IDLE_GRAPHS)         \
