@@ -56,6 +56,7 @@ enum refused_mistake {
 	REFUSED_TYPE_HIGH,
 	REFUSED_COUNT_MOST,
 	REFUSED_COUNT_EDGE, /* one element more than memory can have */
+	REFUSED_COUNT_WRAP, /* so many that the bytes of all blocks wrap to a few */
 	REFUSED_BUFFER_NULL,
 	REFUSED_BUFFER_HOST,
 	REFUSED_BUFFER_OTHER, /* memory of another GPU */
@@ -207,6 +208,9 @@ static ncclResult_t refused_spoil(struct refused *r, enum refused_call call,
 	case REFUSED_COUNT_EDGE:
 		a->count = (size_t)PTRDIFF_MAX / REFUSED_WIDTH / blocks + 1;
 		break;
+	case REFUSED_COUNT_WRAP:
+		a->count = SIZE_MAX / REFUSED_WIDTH / blocks + 1;
+		break;
 	case REFUSED_BUFFER_NULL:
 		refused_buffer(r, call, a, NULL);
 		break;
@@ -249,6 +253,7 @@ static ncclResult_t refused_collective(struct refused *r, const char **name, con
 					   "type too high",
 					   "count most",
 					   "count too high",
+					   "count that wraps",
 					   "buffer NULL",
 					   "host memory",
 					   "other GPU",
