@@ -33,7 +33,7 @@ static cudaError_t mixed_bring(const struct lab_rank *me, const struct mixed_cal
 	size_t width = payload_type_bytes(row->payload.type);
 	uint8_t *send = mixed_send_at(me, call, i);
 	cudaError_t e =
-		cudaMemsetAsync(mixed_at(me, i, MIXED_RECV), LAB_UNWRITTEN, MIXED_BYTES, stream);
+		cudaMemsetAsync(mixed_recv_at(me, call, i), LAB_UNWRITTEN, MIXED_BYTES, stream);
 	struct lab_span span;
 
 	for (uint32_t k = 0; !e && lab_row_span(row, LAB_SEND, me->rank, k, &span); k++) {
@@ -55,7 +55,7 @@ static ncclResult_t mixed_message(const struct lab_rank *me, const struct mixed_
 	const struct lab_row *row = &call->row;
 	/* an empty message needs no buffer */
 	void *send = row->count ? mixed_send_at(me, call, i) : NULL;
-	void *recv = row->count ? mixed_at(me, i, MIXED_RECV) : NULL;
+	void *recv = row->count ? mixed_recv_at(me, call, i) : NULL;
 	int32_t n = row->payload.nranks;
 	ncclResult_t rc = ncclSuccess;
 
@@ -94,7 +94,7 @@ static ncclResult_t mixed_start(struct lab_rank *me, const struct mixed_call *ca
 	if (rc)
 		return rc;
 	rc = lab_row_start(&row, 0, me->rank, mixed_send_at(me, call, i),
-			   mixed_at(me, i, MIXED_RECV), comm, stream);
+			   mixed_recv_at(me, call, i), comm, stream);
 	return rc ? rc : lab_factor_end(me, &call->row, comm, row.op);
 }
 
@@ -219,7 +219,7 @@ static cudaError_t mixed_take(struct lab_rank *me, const struct mixed_call *call
 	if (call->after)
 		e = cudaStreamWaitEvent(stream, m->complete[call->comm], 0);
 	return e ? e
-		 : cudaMemcpyAsync(mixed_at(me, i, MIXED_TAKEN), mixed_at(me, i, MIXED_RECV),
+		 : cudaMemcpyAsync(mixed_at(me, i, MIXED_TAKEN), mixed_recv_at(me, call, i),
 				   MIXED_BYTES, cudaMemcpyDeviceToDevice, stream);
 }
 

@@ -13,6 +13,8 @@ enum {
 	MIXED_STREAMS = 8, /* of a rank, at most */
 	MIXED_STREAMS_OFTEN = 3,
 	MIXED_BYTES = 16 << 10, /* of each buffer of a call */
+	MIXED_LATE = 15,        /* a buffer begins so many bytes later, at most */
+	MIXED_ROOM = MIXED_BYTES + 256,
 	MIXED_FACTOR = sizeof(uint64_t),
 	MIXED_OPS_LIVE = 24, /* operations of the program at the same time, at most */
 };
@@ -43,6 +45,8 @@ struct mixed_call {
 	bool nested;      /* in a group of its own, within the group */
 	int32_t only;     /* a message of this rank alone; -1: of each */
 	bool adjacent;    /* the input ends where the result begins */
+	/* bytes that this rank's buffers begin late: whole elements if they are reduced */
+	uint32_t send_late, recv_late;
 	uint64_t options; /* the salt of its options */
 	bool completes;   /* its options have the completion event of its communicator */
 	bool after;       /* its result is taken by a stream that waits for that event alone */
@@ -70,8 +74,10 @@ void mixed_draw(const struct lab_run *run, uint32_t round, struct mixed_group *g
 void mixed_draw_order(const struct lab_rank *me, uint32_t round, struct mixed_group *g);
 
 uint8_t *mixed_at(const struct lab_rank *me, uint32_t call, enum mixed_buffer which);
-/* The input of the i-th call, and the factor of its operation in the memory of the GPU. */
+/* The input and the result of the i-th call, and the factor of its operation in the memory of the
+ * GPU. */
 uint8_t *mixed_send_at(const struct lab_rank *me, const struct mixed_call *call, uint32_t i);
+uint8_t *mixed_recv_at(const struct lab_rank *me, const struct mixed_call *call, uint32_t i);
 uint8_t *mixed_factor_at(const struct lab_rank *me, uint32_t call);
 int mixed_streams_make(struct lab_rank *me); /* cudaError_t */
 void mixed_streams_free(struct lab_mixed *m);

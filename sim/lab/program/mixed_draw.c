@@ -58,6 +58,7 @@ static void mixed_draw_call(const struct lab_run *run, struct sim_rng *rng, uint
 	call->only = message && alone ? only : -1;
 	call->recv_first = sim_rng_below(rng, 3) == 0;
 	call->adjacent = sim_rng_below(rng, 4) == 0;
+	call->send_late = call->recv_late = 0;
 	call->options = 0;
 	call->completes = call->after = false;
 }
@@ -82,6 +83,28 @@ static uint32_t mixed_any_stream(const struct mixed_group *g, uint32_t comm, str
 	return stream;
 }
 
+/* Half of the buffers begin late. A call that reduces needs whole elements. */
+static uint32_t mixed_draw_late(const struct mixed_call *call, struct sim_rng *rng)
+{
+	uint32_t late = (uint32_t)sim_rng_below(rng, MIXED_LATE + 1);
+	uint32_t width = (uint32_t)payload_type_bytes(call->row.payload.type);
+
+	if (sim_rng_below(rng, 2))
+		return 0;
+	return call->row.payload.moved || call->distance >= 0 ? late : late / width * width;
+}
+
+/* Each rank has its own, one group in two. */
+static void mixed_draw_lates(struct mixed_group *g, struct sim_rng *rng)
+{
+	bool late = sim_rng_below(rng, 2);
+
+	for (uint32_t i = 0; i < g->n && late; i++) {
+		g->call[i].send_late = mixed_draw_late(&g->call[i], rng);
+		g->call[i].recv_late = mixed_draw_late(&g->call[i], rng);
+	}
+}
+
 void mixed_draw_order(const struct lab_rank *me, uint32_t round, struct mixed_group *g)
 {
 	struct sim_rng rng;
@@ -92,6 +115,9 @@ void mixed_draw_order(const struct lab_rank *me, uint32_t round, struct mixed_gr
 		     "lab.mixed_order");
 	if (g->orders)
 		mixed_order_shuffle(g->call, g->n, &rng, g->order);
+	sim_rng_seed(&rng, me->run->config->sim.seed + round * LAB_MAX_DEVICES + (uint64_t)me->rank,
+		     "lab.mixed_late");
+	mixed_draw_lates(g, &rng);
 }
 
 /* A call of each communicator has a completion event, after which results of all its calls in the

@@ -8,7 +8,8 @@
 
 #include "sim/lab/program/mixed.h"
 
-_Static_assert(MIXED_BYTES % MIXED_FACTOR == 0, "factors after the buffers are aligned");
+_Static_assert(MIXED_ROOM % MIXED_FACTOR == 0 && MIXED_ROOM >= MIXED_BYTES + MIXED_LATE,
+	       "factors after the buffers are aligned");
 
 static cudaError_t mixed_stream_make(struct lab_mixed *m, int i)
 {
@@ -74,7 +75,7 @@ static void mixed_completion_free(struct lab_mixed *m)
 
 int lab_mixed_make(struct lab_rank *me)
 {
-	size_t bytes = (size_t)MIXED_CALLS * (MIXED_BUFFERS * MIXED_BYTES + MIXED_FACTOR);
+	size_t bytes = (size_t)MIXED_CALLS * (MIXED_BUFFERS * MIXED_ROOM + MIXED_FACTOR);
 	struct lab_mixed *m;
 	cudaError_t e;
 
@@ -113,24 +114,31 @@ void lab_mixed_free(struct lab_rank *me)
 uint8_t *mixed_at(const struct lab_rank *me, uint32_t call, enum mixed_buffer which)
 {
 	ASSERT(call < MIXED_CALLS && which < MIXED_BUFFERS);
-	return me->mixed->memory + ((size_t)call * MIXED_BUFFERS + which) * MIXED_BYTES;
+	return me->mixed->memory + ((size_t)call * MIXED_BUFFERS + which) * MIXED_ROOM;
 }
 
 uint8_t *mixed_factor_at(const struct lab_rank *me, uint32_t call)
 {
 	ASSERT(call < MIXED_CALLS);
-	return me->mixed->memory + (size_t)MIXED_CALLS * MIXED_BUFFERS * MIXED_BYTES +
+	return me->mixed->memory + (size_t)MIXED_CALLS * MIXED_BUFFERS * MIXED_ROOM +
 	       (size_t)call * MIXED_FACTOR;
 }
 
 uint8_t *mixed_send_at(const struct lab_rank *me, const struct mixed_call *call, uint32_t i)
 {
 	const struct lab_row *row = &call->row;
-	uint8_t *recv = mixed_at(me, i, MIXED_RECV);
+	uint8_t *recv = mixed_recv_at(me, call, i);
 	size_t bytes = lab_row_elements(row, LAB_SEND) * payload_type_bytes(row->payload.type);
 
 	ASSERT(bytes <= MIXED_BYTES); /* adjacent ones lie before the result of the call */
 	if (row->in_place)
 		return recv;
-	return call->adjacent && bytes ? recv - bytes : mixed_at(me, i, MIXED_SEND);
+	return call->adjacent && bytes ? recv - bytes
+				       : mixed_at(me, i, MIXED_SEND) + call->send_late;
+}
+
+uint8_t *mixed_recv_at(const struct lab_rank *me, const struct mixed_call *call, uint32_t i)
+{
+	ASSERT(call->recv_late <= MIXED_LATE);
+	return mixed_at(me, i, MIXED_RECV) + call->recv_late;
 }

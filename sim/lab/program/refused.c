@@ -56,6 +56,7 @@ enum refused_mistake {
 	REFUSED_TYPE_HIGH,
 	REFUSED_COUNT_MOST,
 	REFUSED_COUNT_EDGE, /* one element more than memory can have */
+	REFUSED_COUNT_WRAP, /* so many that the bytes of all blocks wrap to a few */
 	REFUSED_BUFFER_NULL,
 	REFUSED_BUFFER_HOST,
 	REFUSED_BUFFER_OTHER, /* memory of another GPU */
@@ -207,6 +208,9 @@ static ncclResult_t refused_spoil(struct refused *r, enum refused_call call,
 	case REFUSED_COUNT_EDGE:
 		a->count = (size_t)PTRDIFF_MAX / REFUSED_WIDTH / blocks + 1;
 		break;
+	case REFUSED_COUNT_WRAP:
+		a->count = SIZE_MAX / REFUSED_WIDTH / blocks + 1;
+		break;
 	case REFUSED_BUFFER_NULL:
 		refused_buffer(r, call, a, NULL);
 		break;
@@ -249,6 +253,7 @@ static ncclResult_t refused_collective(struct refused *r, const char **name, con
 					   "type too high",
 					   "count most",
 					   "count too high",
+					   "count that wraps",
 					   "buffer NULL",
 					   "host memory",
 					   "other GPU",
@@ -320,15 +325,53 @@ static void refused_line(struct refused *r, const char *call, const char *why)
 		lab_refused_report(r->me, call, why, "ncclGetLastError has no line");
 }
 
+/* A right init of one rank in the group of a wrong call, blocking or not. The group ends with the
+ * error of the wrong call. */
+static void refused_beside(struct refused *r, ncclComm_t *comm)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclUniqueId id;
+	ncclResult_t rc = ncclGetUniqueId(&id);
+
+	config.blocking = (int)sim_rng_below(&r->rng, 2);
+	if (!rc)
+		rc = ncclCommInitRankConfig(comm, 1, id, 0, &config);
+	if (rc != ncclInProgress && !refused_is_excused(r, rc))
+		lab_refused_judge(r->me, "ncclCommInitRankConfig", "in a group with a wrong call",
+				  rc, ncclSuccess);
+}
+
+/* The group has undone a blocking init. Any other one goes on. */
+static void refused_beside_end(struct refused *r, ncclComm_t comm)
+{
+	bool aborts = sim_rng_below(&r->rng, 2);
+	ncclResult_t rc = ncclSuccess;
+
+	if (!comm)
+		return;
+	if (!aborts)
+		rc = lab_comm_settle(r->me, comm, ncclInProgress);
+	ncclResult_t end = aborts || rc ? ncclCommAbort(comm) : ncclCommDestroy(comm);
+
+	rc = rc ? rc : end;
+	if (!refused_is_excused(r, rc))
+		lab_refused_judge(r->me, "an init", "in a group with a wrong call", rc,
+				  ncclSuccess);
+}
+
 static void refused_one(struct refused *r)
 {
 	bool grouped = sim_rng_below(&r->rng, 3) == 0, other = sim_rng_below(&r->rng, 2) == 0;
 	const char *name = "ncclGroupStart", *why = "a group";
+	bool beside = sim_rng_below(&r->rng, 2) && !lab_has_env(r->me->run->config, "NCCL_COMM_ID");
 	ncclResult_t want = ncclInvalidArgument, got, end;
+	ncclComm_t comm = NULL;
 
 	r->grouped = grouped;
 	if (grouped && ncclGroupStart())
 		return;
+	if (grouped && beside)
+		refused_beside(r, &comm);
 	got = other ? lab_refused_other(r, grouped, &name, &why, &want)
 		    : refused_collective(r, &name, &why);
 	end = grouped ? ncclGroupEnd() : got;
@@ -337,6 +380,7 @@ static void refused_one(struct refused *r)
 	if (!refused_is_excused(r, end))
 		lab_refused_judge(r->me, "ncclGroupEnd", why, end, want);
 	refused_line(r, name, why);
+	refused_beside_end(r, comm);
 }
 
 void lab_refused(struct lab_rank *me, const char *when)

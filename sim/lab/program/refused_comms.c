@@ -157,53 +157,61 @@ ncclResult_t lab_refused_comm(struct refused *r)
 	return makes[sim_rng_below(&r->rng, ARRAY_LEN(makes))](r);
 }
 
-/* ---- captures -------------------------------------------------------------------------------- */
+/* ---- groups of several captures -------------------------------------------------------------- */
 
-static ncclResult_t refused_sum_on(struct refused *r, cudaStream_t stream)
+enum { REFUSED_STREAMS = 3 }; /* at most */
+
+/* The calls of a group, one in each stream. */
+static ncclResult_t refused_streams_call(const struct refused *r, const cudaStream_t *stream, int n)
 {
-	return ncclAllReduce(r->gpu, r->gpu, 1, ncclInt8, ncclSum, r->comm, stream);
-}
+	ncclResult_t rc = ncclGroupStart(), end;
 
-/* Only one of the two streams of a group is in a capture. Returns the error of the second call. */
-static ncclResult_t refused_capture_group(struct refused *r, cudaStream_t one, cudaStream_t other)
-{
-	ncclResult_t rc = ncclGroupStart(), second, end;
-
-	if (rc)
-		return rc;
-	rc = refused_sum_on(r, one);
-	second = rc ? rc : refused_sum_on(r, other);
+	for (int i = 0; i < n && !rc; i++)
+		rc = i % 2 ? ncclBcast(r->gpu, 64, ncclInt8, 0, r->comm, stream[i])
+			   : ncclAllReduce(r->gpu, r->gpu, 64, ncclInt8, ncclSum, r->comm,
+					   stream[i]);
 	end = ncclGroupEnd();
-	if (end != second)
-		lab_refused_report(r->me, "ncclGroupEnd", "a capture of one of two streams",
-				   "gave another error than the call");
-	return second;
+	return rc ? rc : end;
 }
 
-/* The capture is of a stream that waits for no legacy one, and in the mode that forbids nothing to
- * other tasks. The graph stays empty. */
-ncclResult_t lab_refused_capture(struct refused *r)
+/* The refused group has left the capture as it was. */
+static void refused_capture_end(const struct refused *r, cudaStream_t stream)
 {
-	cudaStream_t mine = (cudaStream_t)r->me->stream, other;
-	bool first = sim_rng_below(&r->rng, 2);
-	ncclResult_t rc = ncclUnhandledCudaError;
 	cudaGraph_t graph = NULL;
-	size_t nodes = 0;
+	cudaError_t e = cudaStreamEndCapture(stream, &graph);
+
+	if (!e)
+		e = cudaGraphDestroy(graph);
+	if (e && !r->me->run->armed)
+		lab_refused_report(r->me, "cudaStreamEndCapture", "after a group that is refused",
+				   cudaGetErrorString(e));
+	(void)cudaGetLastError();
+}
+
+/* Two or three streams, some of which capture, each a graph of its own. */
+ncclResult_t lab_refused_captures(struct refused *r)
+{
+	const int n = 2 + (int)sim_rng_below(&r->rng, REFUSED_STREAMS) / 2; /* mostly two */
+	const uint64_t captures = 1 + sim_rng_below(&r->rng, (1u << n) - 1);
+	cudaStream_t stream[REFUSED_STREAMS];
+	ncclResult_t rc = ncclUnhandledCudaError;
+	cudaError_t e = cudaSuccess;
+	int made = 0, begun = 0;
 
 	if (r->n == 1) /* a rank alone copies in any stream */
 		return lab_refused_absent(r);
-	if (cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking) != cudaSuccess)
-		return rc;
-	if (cudaStreamBeginCapture(other, cudaStreamCaptureModeRelaxed) == cudaSuccess) {
-		rc = refused_capture_group(r, first ? other : mine, first ? mine : other);
-		(void)cudaStreamEndCapture(other, &graph);
-	}
-	if (graph && cudaGraphGetNodes(graph, NULL, &nodes) == cudaSuccess && nodes)
-		lab_refused_report(r->me, "ncclAllReduce", "a capture of one of two streams",
-				   "is in the graph");
-	if (graph)
-		(void)cudaGraphDestroy(graph);
-	(void)cudaStreamDestroy(other);
+	for (; made < n && !e; made += !e)
+		e = cudaStreamCreateWithFlags(&stream[made], cudaStreamNonBlocking);
+	for (; begun < n && !e; begun += !e)
+		if (captures >> begun & 1)
+			e = cudaStreamBeginCapture(stream[begun], cudaStreamCaptureModeRelaxed);
+	if (!e)
+		rc = refused_streams_call(r, stream, n);
+	for (int i = 0; i < begun; i++)
+		if (captures >> i & 1)
+			refused_capture_end(r, stream[i]);
+	for (int i = 0; i < made; i++)
+		(void)cudaStreamDestroy(stream[i]);
 	return rc;
 }
 

@@ -152,6 +152,17 @@ void lab_queries_memory_end(struct lab_rank *me)
 			      now, me->free_before);
 }
 
+/* Memory of the program. No bytes are no memory and no error: the pointer becomes NULL, as that of
+ * cudaMalloc. */
+static void queries_no_bytes(struct queries *q)
+{
+	void *mem = q;
+
+	if (queries_result(q, "ncclMemAlloc of 0 bytes", ncclMemAlloc(&mem, 0), ncclSuccess) && mem)
+		queries_wrong(q, "ncclMemAlloc of 0 bytes", "gave %p, expected NULL", mem);
+	(void)queries_result(q, "ncclMemFree of NULL", ncclMemFree(NULL), ncclSuccess);
+}
+
 /* ---- all of them ----------------------------------------------------------------------------- */
 
 static void queries_async(struct queries *q)
@@ -190,9 +201,9 @@ static void queries_timed(struct queries *q, void (*make)(struct queries *), uin
 static void queries_one(struct queries *q)
 {
 	static void (*const makes[])(struct queries *) = {
-		queries_numbers,  queries_properties,    queries_memory, queries_param,
-		queries_param,    queries_param_refused, queries_texts,  queries_async,
-		queries_simulate, queries_simulate};
+		queries_numbers,  queries_properties,    queries_memory,  queries_param,
+		queries_param,    queries_param_refused, queries_texts,   queries_async,
+		queries_simulate, queries_simulate,      queries_no_bytes};
 	uint64_t k = sim_rng_below(&q->rng, ARRAY_LEN(makes));
 
 	if (!q->ends || makes[k] != queries_simulate)
