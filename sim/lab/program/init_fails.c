@@ -18,6 +18,7 @@
 enum init_fail {
 	INIT_CONFIG,   /* the culprit's config is wrong */
 	INIT_CTAS,     /* its config contradicts itself */
+	INIT_IDS,      /* its list of unique ids is wrong */
 	INIT_COUNT,    /* it counts other ranks than the others */
 	INIT_TWICE,    /* it comes as another rank */
 	INIT_DEVICE,   /* it uses the GPU of another rank of its process */
@@ -37,6 +38,7 @@ _Static_assert(2 * INIT_CALL_BYTES <= LAB_SMALL_BYTES, "two calls fit into a rec
 static const char *const init_fail_names[INIT_FAILS] = {
 	[INIT_CONFIG] = "wrong config",
 	[INIT_CTAS] = "contradiction",
+	[INIT_IDS] = "wrong list of ids",
 	[INIT_COUNT] = "another count",
 	[INIT_TWICE] = "a rank twice",
 	[INIT_DEVICE] = "a GPU twice",
@@ -100,6 +102,8 @@ static void init_fails_draw(struct lab_rank *me, uint64_t round, struct init_fai
 	f->other = init_fails_neighbour(run, culprit);
 	if (f->kind == INIT_DEVICE && f->other < 0)
 		f->kind = INIT_CONFIG;
+	if (f->kind == INIT_IDS && lab_has_env(run->config, "NCCL_COMM_ID"))
+		f->kind = INIT_CONFIG; /* the variable allows one id */
 	if (f->kind >= INIT_CALLS && f->kind <= INIT_ALL && !init_fails_fits(me, f->kind, round))
 		f->kind = INIT_GROUP;
 	f->mine = culprit == me->rank;
@@ -187,6 +191,26 @@ static ncclResult_t init_fails_ended(struct init_fails *f, ncclUniqueId id, nccl
 	return rc ? rc : end;
 }
 
+/* The culprit counts no id or too many, or its second id is the first one again or empty. */
+static ncclResult_t init_fails_ids(struct init_fails *f, ncclUniqueId id, ncclComm_t *comm,
+				   ncclConfig_t *config)
+{
+	int32_t n = f->me->run->nranks;
+	ncclUniqueId ids[2] = {id};
+	int nids = 1;
+
+	ASSERT(n > 1); /* as many ids as ranks are allowed */
+	if (f->mine) {
+		const int counts[] = {0, n + 1, 2, 2};
+		uint64_t wrong = sim_rng_below(&f->own, ARRAY_LEN(counts));
+
+		nids = counts[wrong];
+		if (wrong == 2)
+			ids[1] = id;
+	}
+	return ncclCommInitRankScalable(comm, n, f->me->rank, nids, ids, config);
+}
+
 static ncclResult_t init_fails_call(struct init_fails *f, ncclUniqueId id, ncclComm_t *comm)
 {
 	struct lab_rank *me = f->me;
@@ -196,6 +220,8 @@ static ncclResult_t init_fails_call(struct init_fails *f, ncclUniqueId id, ncclC
 	config.blocking = !init_fails_polls(f);
 	if (f->kind == INIT_CALLS)
 		return init_fails_group(f, id, comm);
+	if (f->kind == INIT_IDS)
+		return init_fails_ids(f, id, comm, &config);
 	if (!f->mine)
 		return ncclCommInitRankConfig(comm, n, id, rank, &config);
 	switch (f->kind) {
@@ -238,6 +264,7 @@ static void init_fails_want(const struct init_fails *f, ncclResult_t got)
 	switch (f->kind) {
 	case INIT_CONFIG:
 	case INIT_CTAS:
+	case INIT_IDS:
 	case INIT_GROUP:
 	case INIT_CALLS:
 		right = f->mine ? got == ncclInvalidArgument : remote;

@@ -31,7 +31,7 @@ static const struct scene_kind {
 	uint32_t more; /* the kind is drawn so many times more often */
 } scene_kinds[] = {
 	{"short launches", scene_short_launches, 1, .world = SCENE_TIMED | SCENE_SEVERAL},
-	{"shortest deadline", scene_shortest_deadline, 1, .world = SCENE_TIMED | SCENE_SEVERAL},
+	{"shortest deadline", scene_shortest_deadline, 1, .world = SCENE_SEVERAL},
 	{"absent rank", scene_absent, 1, .world = SCENE_TIMED | SCENE_SEVERAL},
 	{"lonely message", scene_lonely, 1, .world = SCENE_TIMED | SCENE_SEVERAL, .more = 1},
 	{"calls that differ", scene_differ, 1,

@@ -92,8 +92,16 @@ static int deadline_draw_ms(struct scene *s)
 	return (int)(least + sim_rng_below(&s->drawn, least));
 }
 
+/* Without a task that watches deadlines a call with one is refused. */
+static bool deadline_is_watched(const struct scene *s)
+{
+	const struct lab_config *c = s->me->run->config;
+
+	return lab_has_env(c, "DOPPEL_TIMEOUT_MS") || lab_env_reaches(c, "NCCL_RAS_ENABLE", 1);
+}
+
 /* One group of two calls. The culprit comes when the shorter time is over, and the longer one is
- * not. No call ends before its time. */
+ * not. No call ends before its time. The process may have no deadline of its own. */
 void scene_shortest_deadline(struct scene *s)
 {
 	int ms = deadline_draw_ms(s);
@@ -103,7 +111,9 @@ void scene_shortest_deadline(struct scene *s)
 	ASSERT(s->n > 1); /* the culprit is late for others */
 	if (!scene_open(s, 0) || !scene_sum(s, 0, SCENE_COUNT, NULL) || !lab_barrier(s->me))
 		return;
-	if (s->mine) {
+	if (!deadline_is_watched(s)) {
+		scene_judge(s, "ncclAllReduce", deadline_call(s, ms), ncclInvalidUsage);
+	} else if (s->mine) {
 		os_sleep_ns(2 * deadline_bound_ns((uint64_t)ms));
 		scene_learn(s, 0, 0, ncclTimeout);
 		scene_judge(s, "ncclAllReduce", deadline_call(s, ms), ncclTimeout);

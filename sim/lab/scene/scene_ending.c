@@ -5,6 +5,9 @@
  * the error, or finalizes, or does neither, and then destroys. The program gets the error once more
  * from a finalize, and from the destroy only if no call before has returned it. A communicator that
  * is in progress has no error yet.
+ *
+ * In half of the scenes no collective waits. Some ranks are finalized before the culprit aborts:
+ * the error that the others learn of is not theirs.
  */
 #include "sim/lab/scene/scene.h"
 
@@ -127,15 +130,73 @@ static void ending_end(struct ending *e)
 	ending_destroy(e);
 }
 
+/* ---- without a collective -------------------------------------------------------------------- */
+
+static void ending_finalized(struct ending *e)
+{
+	struct scene *s = e->s;
+
+	lab_call(s->me, "ncclCommFinalize");
+	ncclResult_t rc = ending_settle(e, ncclCommFinalize(s->comm[0]));
+
+	lab_call(s->me, NULL);
+	scene_judge(s, "ncclCommFinalize", rc, ncclSuccess);
+}
+
+/* A call that the state does not allow is refused for that reason. */
+static void ending_query(struct ending *e)
+{
+	struct scene *s = e->s;
+	ncclResult_t async = ncclInternalError;
+	int n = -1;
+
+	scene_judge(s, "ncclCommCount of a finalized communicator", ncclCommCount(s->comm[0], &n),
+		    ncclSuccess);
+	if (n != s->n)
+		scene_report(s, "ncclCommCount", "gave another number");
+	scene_judge(s, "ncclCommFinalize of a finalized communicator", ncclCommFinalize(s->comm[0]),
+		    ncclInvalidUsage);
+	scene_judge(s, "ncclCommGetAsyncError", ncclCommGetAsyncError(s->comm[0], &async),
+		    ncclSuccess);
+	scene_judge(s, "an asynchronous error of a finalized communicator", async, ncclSuccess);
+}
+
+/* The next rank of the culprit learns of the abort. Each other one does, or is finalized. */
+static void ending_apart(struct ending *e, uint64_t later_ns)
+{
+	struct scene *s = e->s;
+	bool next = s->me->rank == (s->culprit + 1) % s->n;
+	bool finalizes = !s->mine && !next && sim_rng_below(&s->own, 4);
+
+	if (finalizes)
+		ending_finalized(e);
+	if (!lab_barrier(s->me))
+		return;
+	if (s->mine) {
+		os_sleep_ns(later_ns);
+		scene_abort(s, 0);
+	} else if (!finalizes) {
+		scene_learn(s, 0, ENDING_LEARN_NS, ncclRemoteError);
+	}
+	if (!lab_barrier(s->me))
+		return;
+	if (finalizes)
+		ending_query(e);
+	scene_destroy(s, 0);
+}
+
 /* Three communicators in four are non-blocking. */
 void scene_ending(struct scene *s)
 {
+	bool apart = sim_rng_below(&s->drawn, 2);
 	struct ending e = {.s = s, .nonblocking = sim_rng_below(&s->drawn, 4) != 0};
 	uint64_t later_ns = sim_rng_below(&s->own, 1ull << sim_rng_below(&s->own, ENDING_POWERS));
 
 	if (!ending_open(&e) || !ending_sum(&e) || !lab_barrier(s->me))
 		return;
-	if (s->mine) {
+	if (apart) {
+		ending_apart(&e, later_ns);
+	} else if (s->mine) {
 		os_sleep_ns(later_ns);
 		scene_abort(s, 0);
 	} else {

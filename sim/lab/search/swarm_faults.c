@@ -196,6 +196,29 @@ static bool swarm_strangers(struct scenario *s, uint64_t seed)
 	return true;
 }
 
+/* A connection of an init with several unique ids is lost, refused or late a few times: in one in
+ * twelve of the worlds without other faults. The roots of such an init connect with each other. */
+static bool swarm_roots_connect(struct scenario *s, uint64_t seed, uint32_t ranks)
+{
+	static const char *const kinds[] = {"fail", "fail errno=ETIMEDOUT", "lost by=50ms",
+					    "delay by=50ms"};
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.roots_connect");
+	bool drawn = sim_rng_below(&rng, 12) == 0;
+	uint32_t roots = 2 + (uint32_t)sim_rng_below(&rng, 3);
+	/* each rank connects with its root and its successor */
+	unsigned nth = 1 + (unsigned)sim_rng_below(&rng, 2 * ranks + roots);
+	unsigned count = 1 + (unsigned)sim_rng_below(&rng, 4);
+	const char *kind = kinds[sim_rng_below(&rng, ARRAY_LEN(kinds))];
+
+	if (!drawn || ranks < 2)
+		return false;
+	s->lab.roots = roots;
+	snprintf(s->plan, sizeof s->plan, "os.connect nth=%u count=%u %s\n", nth, count, kind);
+	return true;
+}
+
 /* Faults that every call survives, one seed in ten of those without others, and those that detect
  * their topology: an error is a failure. HCAs have the retries that they have by themselves. NVML
  * may have no numbers of GPUs. */
@@ -207,8 +230,8 @@ static void swarm_survivable(struct scenario *s, uint64_t seed, uint32_t ranks)
 	bool drawn = sim_rng_below(&rng, 10) == 0, numbers = sim_rng_below(&rng, 3) != 0;
 	bool detects = swarm_is_set(s, "NCCL_TOPO_FILE=");
 
-	if (!drawn && !detects && !swarm_check_in(s, seed, ranks) && !swarm_strangers(s, seed) &&
-	    !swarm_parts(s, seed))
+	if (!drawn && !detects && !swarm_roots_connect(s, seed, ranks) &&
+	    !swarm_check_in(s, seed, ranks) && !swarm_strangers(s, seed) && !swarm_parts(s, seed))
 		return;
 	if (s->plan[0])
 		;
