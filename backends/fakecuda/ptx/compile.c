@@ -51,16 +51,22 @@ static bool build_folder(char out[PATH_MAX], char *error)
 	return false;
 }
 
+/* Replaces the file: the compiler of another process may be reading it, and needs all of it. */
 static bool build_write(const char *path, const char *text, char *error)
 {
-	FILE *f = fopen(path, "w");
+	char made[PATH_MAX + 64];
+
+	snprintf(made, sizeof made, "%s.%d", path, (int)getpid());
+	FILE *f = fopen(made, "w");
 	bool ok = f && fputs(text, f) >= 0;
 
 	if (f && fclose(f))
 		ok = false;
-	if (!ok)
+	if (!ok || rename(made, path)) {
 		snprintf(error, PTX_BUILD_ERROR_BYTES, "%s: %s", path, strerror(errno));
-	return ok;
+		return false;
+	}
+	return true;
 }
 
 /* ---- the compiler --------------------------------------------------------------------------- */

@@ -212,4 +212,17 @@ done
 before=$(find "$XDG_CACHE_HOME" -name '*.so' | sort)
 "$doppel" exec --seed 7 ./vadd >/dev/null 2>&1 || fail "vadd, seed 7"
 [ "$before" = "$(find "$XDG_CACHE_HOME" -name '*.so' | sort)" ] || fail "a second run builds again"
+
+# a translation replaces its C file, which the compiler of another process may be reading
+mkdir once
+XDG_CACHE_HOME=$dir/once "$doppel" exec ./vadd >/dev/null 2>&1 || fail "vadd, another cache"
+for text in once/doppel/ptx/*.c; do
+	echo old >"$text"
+	ln "$text" "$text.read"
+	rm "${text%.c}.so"
+done
+XDG_CACHE_HOME=$dir/once "$doppel" exec ./vadd >/dev/null 2>&1 || fail "vadd builds again"
+for text in once/doppel/ptx/*.read; do
+	[ "$(cat "$text")" = old ] || fail "$text was changed while it is read"
+done
 exit $bad
