@@ -221,7 +221,7 @@
 		if (!list.length)
 			p.g.fillText("no row has this filter", LEFT, TOP + ROW / 2);
 		if (data.failure < data.end)
-			mark(p, data.end, "dim", "end of the run", 20);
+			mark(p, data.end, "dim", "", 20);
 		mark(p, data.failure, "bad", "failure", 42);
 		if (data.fault !== null)
 			mark(p, data.fault, "bad", "first fault", 20);

@@ -107,21 +107,26 @@ static void page_section(FILE *out, const char *id, const char *title)
 }
 
 /* Prints the chain of explain.txt: its lines before the list of all tasks. */
-static void page_why(const struct report *r, FILE *out)
+static void page_chain(const struct report *r, FILE *out)
 {
 	const char *from = r->explain ? strstr(r->explain, "why nothing moves") : NULL;
 
-	page_section(out, "why", report_is_hang(r) ? "Why nothing moves" : "Waits at the end");
-	if (!from) {
-		fputs("<p>No task waits for another rank.</p>\n", out);
+	if (!from)
 		return;
-	}
 	const char *line = strchr(from, '\n'), *end = line ? line + 1 : from + strlen(from);
 	while (*end == ' ')
 		end += strcspn(end, "\n") + (strchr(end, '\n') ? 1 : 0);
 	fputs("<pre>", out);
 	html_bytes(out, from, (size_t)(end - from));
 	fputs("</pre>\n", out);
+}
+
+static void page_why(const struct report *r, FILE *out)
+{
+	page_section(out, "why", report_is_hang(r) ? "Why nothing moves" : "Waits at the failure");
+	if (!report_cause(r))
+		fputs("<p>No task waits for another rank.</p>\n", out);
+	page_chain(r, out);
 	report_graph(r, out);
 }
 
