@@ -90,7 +90,7 @@ void report_answer_link(const struct report *r, FILE *out)
 	bool down = run_link_down(r, out);
 
 	if (!l)
-		fputs(r->has_trace ? "No message has crossed a link between hosts."
+		fputs(r->has_trace ? "No message of a queue pair has crossed a link between hosts."
 				   : "It is not recorded.",
 		      out);
 	else if (report_gbps(l) * 3 < others * 2)

@@ -142,7 +142,7 @@ static void page_links(const struct report *r, FILE *out)
 {
 	page_section(out, "links", "Links");
 	if (!r->links) {
-		fputs("<p>No message has crossed a link between hosts.</p>\n", out);
+		fputs("<p>No message of a queue pair has crossed a link between hosts.</p>\n", out);
 		return;
 	}
 	fputs("<div id=\"flows\"></div>\n", out);

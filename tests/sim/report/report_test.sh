@@ -75,7 +75,7 @@ page wrong 'late=The failure is that of rank [01]' 'hang=^Neither: .*"correctnes
 # ---- a call that takes for ever, before any kernel
 failed late $'os.task rank=1 nth=1 starve by=600s\nheal after=50us' --hosts 2 --gpus 2 -b 4K -e 4K --seed 3
 page late 'late=^rank 1 ' 'hang=^A call takes longer than any call may' 'fault=os.task rank=1' \
-	'peer=^Yes: rank 1' 'progress=.' 'qp=made no queue pair' 'link=No message has crossed'
+	'peer=^Yes: rank 1' 'progress=.' 'qp=made no queue pair' 'link=No message of a queue pair has crossed'
 
 # ---- a call that returns an error
 failed error 'verbs.reg_mr rank=1 nth=1 fail' --hosts 2 --gpus 2 -b 4K -e 4K --seed 3
