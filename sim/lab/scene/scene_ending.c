@@ -6,8 +6,8 @@
  * from a finalize, and from the destroy only if no call before has returned it. A communicator that
  * is in progress has no error yet.
  *
- * In half of the scenes no collective waits. Some ranks are finalized before the culprit aborts:
- * the error that the others learn of is not theirs.
+ * In half of the scenes no collective waits. One rank is finalized before the culprit aborts: the
+ * error that the others learn of is not its own.
  */
 #include "sim/lab/scene/scene.h"
 
@@ -161,12 +161,13 @@ static void ending_query(struct ending *e)
 	scene_judge(s, "an asynchronous error of a finalized communicator", async, ncclSuccess);
 }
 
-/* The next rank of the culprit learns of the abort. Each other one does, or is finalized. */
+/* One rank is finalized, and the others learn of the abort. Between two that are finalized no rank
+ * might. */
 static void ending_apart(struct ending *e, uint64_t later_ns)
 {
 	struct scene *s = e->s;
-	bool next = s->me->rank == (s->culprit + 1) % s->n;
-	bool finalizes = !s->mine && !next && sim_rng_below(&s->own, 4);
+	int32_t after = s->n > 2 ? 2 + (int32_t)sim_rng_below(&s->drawn, (uint64_t)s->n - 2) : 0;
+	bool finalizes = after && s->me->rank == (s->culprit + after) % s->n;
 
 	if (finalizes)
 		ending_finalized(e);
