@@ -326,14 +326,14 @@ static void refused_line(struct refused *r, const char *call, const char *why)
 }
 
 /* A right init of one rank in the group of a wrong call, blocking or not. The group ends with the
- * error of the wrong call. */
+ * error of the wrong call. With faults it blocks: the error of its own task might show nowhere. */
 static void refused_beside(struct refused *r, ncclComm_t *comm)
 {
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 	ncclUniqueId id;
 	ncclResult_t rc = ncclGetUniqueId(&id);
 
-	config.blocking = (int)sim_rng_below(&r->rng, 2);
+	config.blocking = sim_rng_below(&r->rng, 2) || r->me->run->armed;
 	if (!rc)
 		rc = ncclCommInitRankConfig(comm, 1, id, 0, &config);
 	if (rc != ncclInProgress && !refused_is_excused(r, rc))
