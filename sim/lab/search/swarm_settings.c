@@ -66,8 +66,9 @@ static const struct setting setting_rows[] = {
 	 * row above, whose eighth is a half of this quarter */
 	{"NCCL_NET", "IB", 4, SETTING_HCAS, NULL, "NCCL_NET="},
 	{"NCCL_IB_HCA",
-	 "mlx5_0:1|=mlx5_0|=mlx5_0:1|=mlx5_0:1|=mlx5_1:2,mlx5_0:1|^mlx5_0:2|^=mlx5:1|^=mlx5_1:1", 1,
-	 SETTING_HCAS, "NCCL_NET=IB", NULL},
+	 "mlx5_0:1,mlx5_1:2|=mlx5_0|=mlx5_0:1|=mlx5_0,mlx5:1|=mlx5_1:2,mlx5_0:1|^mlx5_0:2|^=mlx5:1|"
+	 "^=mlx5_1:1",
+	 1, SETTING_HCAS, "NCCL_NET=IB", NULL},
 	/* how an HCA registers memory of a GPU, and orders its writes to it */
 	{"DOPPEL_GPU_RDMA", "dmabuf|peermem|none", 5, SETTING_HCAS, NULL, NULL},
 	{"NCCL_DMABUF_ENABLE", "0", 16, SETTING_HCAS, NULL, NULL},
@@ -317,9 +318,9 @@ static bool swarm_cannot_run(struct scenario *s, uint64_t seed)
  * contradictions between hosts. Each HCA has one port. */
 static bool swarm_no_hca(struct scenario *s, uint64_t seed)
 {
-	static const char *const lists[] = {"mlx5_0:2", "mlx5:2",  "=mlx5",
-					    "mlx4",     "=mlx5:1", "=mlx5_0:2,mlx5_1:3",
-					    "^mlx5",    "^mlx5:1"};
+	static const char *const lists[] = {"mlx5_0:2", "mlx5:2",     "=mlx5",
+					    "mlx4",     "=mlx5:1",    "=mlx5_0:2,mlx5_1:3",
+					    "^mlx5",    "^mlx5,mlx4", "^mlx5:1,=mlx5:1"};
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.no_hca");
