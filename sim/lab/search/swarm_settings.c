@@ -211,6 +211,28 @@ void swarm_local_register(struct scenario *s, uint64_t seed)
 	s->lab.iterations = MAX_OF(s->lab.iterations, 2u);
 }
 
+static bool setting_has_processes(const struct scenario *s)
+{
+	return s->lab.hosts > 1 || (s->lab.ranks_per_proc == 1 && s->lab.gpus > 1);
+}
+
+/* Every other process has no windows, one time in four, beginning with the first one or with the
+ * second: no rank may use any. */
+static void swarm_odd_windows(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.odd_windows");
+	bool drawn = sim_rng_below(&rng, 4) == 0, first = sim_rng_below(&rng, 2);
+
+	if (!drawn || s->lab.local_register != LAB_REGISTER_WINDOW || !setting_has_processes(s) ||
+	    s->expect == SCENARIO_EXPECT_REFUSED)
+		return;
+	if (first)
+		swarm_env(s, "NCCL_WIN_ENABLE=0");
+	snprintf(s->env_odd, sizeof s->env_odd, "NCCL_WIN_ENABLE=%d", first);
+}
+
 /* Registered buffers are windows instead, one time in three if the ranks of each host have direct
  * access to each other. On one host all buffers are, one time in four, and programs on windows may
  * run. With faults, accesses are not compared there: the stream of a rank that gives up reads its
@@ -228,6 +250,7 @@ void swarm_windows(struct scenario *s, uint64_t seed)
 	all = all && direct && s->lab.hosts == 1;
 	if (all || (drawn && direct && s->lab.local_register))
 		s->lab.local_register = LAB_REGISTER_WINDOW;
+	swarm_odd_windows(s, seed);
 	if (s->lab.local_register == LAB_REGISTER_WINDOW && scenario_has_faults(s))
 		s->lab.sim.races = false;
 	if (all && swarm_is_set(s, "NCCL_ALGO=") && s->expect != SCENARIO_EXPECT_REFUSED)
@@ -271,11 +294,6 @@ static const struct setting_pair {
 	{"NCCL_NET", "Carrier", "Socket", false},
 	{"NCCL_NET", "Socket", "IB", true},
 };
-
-static bool setting_has_processes(const struct scenario *s)
-{
-	return s->lab.hosts > 1 || (s->lab.ranks_per_proc == 1 && s->lab.gpus > 1);
-}
 
 static bool setting_pair_fits(const struct scenario *s, const struct setting_pair *p)
 {
