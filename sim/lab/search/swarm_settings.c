@@ -354,6 +354,40 @@ static bool swarm_no_hca(struct scenario *s, uint64_t seed)
 	return true;
 }
 
+/* The two ends of a connection have different queue pairs, in half of the rest between hosts. A
+ * process has all ranks of its host, so that the ring has a connection between different ones. */
+static bool swarm_queue_pairs(struct scenario *s, uint64_t seed)
+{
+	static const struct {
+		const char *name;
+		unsigned one, other;
+		unsigned qps; /* of a connection, where they are the same; 0: any */
+	} pairs[] = {
+		{"NCCL_IB_QPS_PER_CONNECTION", 1, 2, 0},
+		{"NCCL_IB_SPLIT_DATA_ON_QPS", 0, 1, 2},
+		{"NCCL_IB_SPLIT_DATA_ON_QPS", 0, 1, 3},
+		{"NCCL_IB_RESILIENCY_PORT_FAILOVER", 0, 1, 0},
+	};
+	const struct lab_config *c = &s->lab;
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.queue_pairs");
+	bool drawn = sim_rng_below(&rng, 2) == 0, swapped = sim_rng_below(&rng, 2);
+	uint64_t k = sim_rng_below(&rng, ARRAY_LEN(pairs));
+	unsigned one = pairs[k].one, other = pairs[k].other;
+
+	if (!drawn || c->hosts == 1 || (c->gpus > 1 && c->ranks_per_proc != LAB_ALL_RANKS) ||
+	    swarm_has_sockets(s) || swarm_is_set(s, "NCCL_IB_DISABLE"))
+		return false;
+	swarm_env(s, "NCCL_NET=IB");
+	if (pairs[k].qps)
+		swarm_env(s, "NCCL_IB_QPS_PER_CONNECTION=%u", pairs[k].qps);
+	swarm_env(s, "%s=%u", pairs[k].name, swapped ? other : one);
+	snprintf(s->env_odd, sizeof s->env_odd, "%s=%u", pairs[k].name, swapped ? one : other);
+	s->expect = SCENARIO_EXPECT_REFUSED;
+	return true;
+}
+
 /* Settings that contradict each other, one seed in 20 of those without faults, and side worlds
  * of that kind: every init must fail, and a rank must report the contradiction. */
 void swarm_contradiction(struct scenario *s, uint64_t seed, bool always)
@@ -369,7 +403,7 @@ void swarm_contradiction(struct scenario *s, uint64_t seed, bool always)
 	if (!drawn || s->plan[0] || !setting_has_processes(s) || swarm_is_set(s, "NCCL_COMM_ID") ||
 	    swarm_is_set(s, "NCCL_COMM_BLOCKING=0"))
 		return;
-	if (!swarm_cannot_run(s, seed) && !swarm_no_hca(s, seed)) {
+	if (!swarm_cannot_run(s, seed) && !swarm_no_hca(s, seed) && !swarm_queue_pairs(s, seed)) {
 		if (!setting_pair_fits(s, p))
 			return;
 		ASSERT(strcmp(p->one, p->other) != 0);

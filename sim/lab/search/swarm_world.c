@@ -254,7 +254,8 @@ enum side_kind swarm_side_kind(uint64_t seed)
 	return k < ARRAY_LEN(kinds) ? kinds[k] : SIDE_CALL;
 }
 
-/* Two or three ranks of one host, or two hosts, of which half have fewer NICs than GPUs. */
+/* Two or three ranks of one host, or two hosts, of which half have fewer NICs than GPUs. Two in
+ * three worlds of contradictions have two hosts. */
 void swarm_side_world(struct scenario *s, uint64_t seed)
 {
 	struct lab_config *c = &s->lab;
@@ -265,6 +266,8 @@ void swarm_side_world(struct scenario *s, uint64_t seed)
 	bool relays = sim_rng_below(&rng, 2), alone = sim_rng_below(&rng, 24) == 0;
 	bool together = sim_rng_below(&rng, 3) == 0, merged = sim_rng_below(&rng, 3) == 0;
 
+	/* the ends of connections over HCAs contradict each other, too */
+	hosts |= swarm_side_kind(seed) == SIDE_CONTRADICTION && relays;
 	s->machine[strcspn(s->machine, ",")] = '\0';
 	c->hosts = hosts ? 2 : 1;
 	c->gpus = (hosts ? 1 : 2) + more;
