@@ -31,6 +31,8 @@ bool swarm_has_sockets(const struct scenario *s);
 bool swarm_blocks_may_wait(const struct lab_config *c);
 
 void swarm_worlds(struct scenario *s, uint64_t seed);
+/* Draws interfaces and a list of their names, NCCL_SOCKET_IFNAME. */
+void swarm_named_interfaces(struct scenario *s, uint64_t seed);
 /* Takes another machine where other draws want more GPUs of a host than it has. */
 void swarm_world_fits(struct scenario *s);
 /* Checks that the parts of a scenario fit each other: to be called after all draws. */

@@ -204,6 +204,7 @@ static void swarm_hosts(struct scenario *s, uint64_t seed)
 
 	if (interfaces && !swarm_is_set(s, "NCCL_SOCKET_IFNAME"))
 		swarm_env(s, "DOPPEL_INTERFACES=%s", list);
+	swarm_named_interfaces(s, seed);
 	if (link && !swarm_is_set(s, "NCCL_NET=IB") && !swarm_is_set(s, "NCCL_NET_FORCE_MERGE="))
 		swarm_env(s, "DOPPEL_HCA_LINK=mlx5_%u=down", hca);
 }

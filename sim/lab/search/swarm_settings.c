@@ -66,8 +66,9 @@ static const struct setting setting_rows[] = {
 	 * row above, whose eighth is a half of this quarter */
 	{"NCCL_NET", "IB", 4, SETTING_HCAS, NULL, "NCCL_NET="},
 	{"NCCL_IB_HCA",
-	 "mlx5_0:1|=mlx5_0|=mlx5_0:1|=mlx5_0:1|=mlx5_1:2,mlx5_0:1|^mlx5_0:2|^=mlx5:1|^=mlx5_1:1", 1,
-	 SETTING_HCAS, "NCCL_NET=IB", NULL},
+	 "mlx5_0:1,mlx5_1:2|=mlx5_0|=mlx5_0:1|=mlx5_0,mlx5:1|=mlx5_1:2,mlx5_0:1|^mlx5_0:2|^=mlx5:1|"
+	 "^=mlx5_1:1",
+	 1, SETTING_HCAS, "NCCL_NET=IB", NULL},
 	/* how an HCA registers memory of a GPU, and orders its writes to it */
 	{"DOPPEL_GPU_RDMA", "dmabuf|peermem|none", 5, SETTING_HCAS, NULL, NULL},
 	{"NCCL_DMABUF_ENABLE", "0", 16, SETTING_HCAS, NULL, NULL},
@@ -210,6 +211,28 @@ void swarm_local_register(struct scenario *s, uint64_t seed)
 	s->lab.iterations = MAX_OF(s->lab.iterations, 2u);
 }
 
+static bool setting_has_processes(const struct scenario *s)
+{
+	return s->lab.hosts > 1 || (s->lab.ranks_per_proc == 1 && s->lab.gpus > 1);
+}
+
+/* Every other process has no windows, one time in four, beginning with the first one or with the
+ * second: no rank may use any. */
+static void swarm_odd_windows(struct scenario *s, uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.odd_windows");
+	bool drawn = sim_rng_below(&rng, 4) == 0, first = sim_rng_below(&rng, 2);
+
+	if (!drawn || s->lab.local_register != LAB_REGISTER_WINDOW || !setting_has_processes(s) ||
+	    s->expect == SCENARIO_EXPECT_REFUSED)
+		return;
+	if (first)
+		swarm_env(s, "NCCL_WIN_ENABLE=0");
+	snprintf(s->env_odd, sizeof s->env_odd, "NCCL_WIN_ENABLE=%d", first);
+}
+
 /* Registered buffers are windows instead, one time in three if the ranks of each host have direct
  * access to each other. On one host all buffers are, one time in four, and programs on windows may
  * run. With faults, accesses are not compared there: the stream of a rank that gives up reads its
@@ -227,6 +250,7 @@ void swarm_windows(struct scenario *s, uint64_t seed)
 	all = all && direct && s->lab.hosts == 1;
 	if (all || (drawn && direct && s->lab.local_register))
 		s->lab.local_register = LAB_REGISTER_WINDOW;
+	swarm_odd_windows(s, seed);
 	if (s->lab.local_register == LAB_REGISTER_WINDOW && scenario_has_faults(s))
 		s->lab.sim.races = false;
 	if (all && swarm_is_set(s, "NCCL_ALGO=") && s->expect != SCENARIO_EXPECT_REFUSED)
@@ -271,11 +295,6 @@ static const struct setting_pair {
 	{"NCCL_NET", "Socket", "IB", true},
 };
 
-static bool setting_has_processes(const struct scenario *s)
-{
-	return s->lab.hosts > 1 || (s->lab.ranks_per_proc == 1 && s->lab.gpus > 1);
-}
-
 static bool setting_pair_fits(const struct scenario *s, const struct setting_pair *p)
 {
 	return !p->hosts ||
@@ -317,9 +336,9 @@ static bool swarm_cannot_run(struct scenario *s, uint64_t seed)
  * contradictions between hosts. Each HCA has one port. */
 static bool swarm_no_hca(struct scenario *s, uint64_t seed)
 {
-	static const char *const lists[] = {"mlx5_0:2", "mlx5:2",  "=mlx5",
-					    "mlx4",     "=mlx5:1", "=mlx5_0:2,mlx5_1:3",
-					    "^mlx5",    "^mlx5:1"};
+	static const char *const lists[] = {"mlx5_0:2", "mlx5:2",     "=mlx5",
+					    "mlx4",     "=mlx5:1",    "=mlx5_0:2,mlx5_1:3",
+					    "^mlx5",    "^mlx5,mlx4", "^mlx5:1,=mlx5:1"};
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.no_hca");
@@ -331,6 +350,40 @@ static bool swarm_no_hca(struct scenario *s, uint64_t seed)
 	swarm_env(s, "NCCL_NET=IB");
 	swarm_env(s, "NCCL_IB_HCA=mlx5");
 	snprintf(s->env_odd, sizeof s->env_odd, "NCCL_IB_HCA=%s", list);
+	s->expect = SCENARIO_EXPECT_REFUSED;
+	return true;
+}
+
+/* The two ends of a connection have different queue pairs, in half of the rest between hosts. A
+ * process has all ranks of its host, so that the ring has a connection between different ones. */
+static bool swarm_queue_pairs(struct scenario *s, uint64_t seed)
+{
+	static const struct {
+		const char *name;
+		unsigned one, other;
+		unsigned qps; /* of a connection, where they are the same; 0: any */
+	} pairs[] = {
+		{"NCCL_IB_QPS_PER_CONNECTION", 1, 2, 0},
+		{"NCCL_IB_SPLIT_DATA_ON_QPS", 0, 1, 2},
+		{"NCCL_IB_SPLIT_DATA_ON_QPS", 0, 1, 3},
+		{"NCCL_IB_RESILIENCY_PORT_FAILOVER", 0, 1, 0},
+	};
+	const struct lab_config *c = &s->lab;
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.queue_pairs");
+	bool drawn = sim_rng_below(&rng, 2) == 0, swapped = sim_rng_below(&rng, 2);
+	uint64_t k = sim_rng_below(&rng, ARRAY_LEN(pairs));
+	unsigned one = pairs[k].one, other = pairs[k].other;
+
+	if (!drawn || c->hosts == 1 || (c->gpus > 1 && c->ranks_per_proc != LAB_ALL_RANKS) ||
+	    swarm_has_sockets(s) || swarm_is_set(s, "NCCL_IB_DISABLE"))
+		return false;
+	swarm_env(s, "NCCL_NET=IB");
+	if (pairs[k].qps)
+		swarm_env(s, "NCCL_IB_QPS_PER_CONNECTION=%u", pairs[k].qps);
+	swarm_env(s, "%s=%u", pairs[k].name, swapped ? other : one);
+	snprintf(s->env_odd, sizeof s->env_odd, "%s=%u", pairs[k].name, swapped ? one : other);
 	s->expect = SCENARIO_EXPECT_REFUSED;
 	return true;
 }
@@ -350,7 +403,7 @@ void swarm_contradiction(struct scenario *s, uint64_t seed, bool always)
 	if (!drawn || s->plan[0] || !setting_has_processes(s) || swarm_is_set(s, "NCCL_COMM_ID") ||
 	    swarm_is_set(s, "NCCL_COMM_BLOCKING=0"))
 		return;
-	if (!swarm_cannot_run(s, seed) && !swarm_no_hca(s, seed)) {
+	if (!swarm_cannot_run(s, seed) && !swarm_no_hca(s, seed) && !swarm_queue_pairs(s, seed)) {
 		if (!setting_pair_fits(s, p))
 			return;
 		ASSERT(strcmp(p->one, p->other) != 0);

@@ -160,6 +160,39 @@ static void swarm_merged(struct scenario *s, uint64_t seed)
 	}
 }
 
+/* A list of names that leaves out the interfaces that lead to no other host, one time in eight
+ * between hosts. Half of these have sockets, which use all interfaces of the list. */
+void swarm_named_interfaces(struct scenario *s, uint64_t seed)
+{
+	static const struct {
+		const char *interfaces, *names;
+	} lists[] = {
+		{"docker0,eth0", "^=docker0"},
+		{"docker0,eth0", "^docker"},
+		{"docker0,virbr0,eth0", "^=virbr0,docker0"},
+		{"docker0,eth0,virbr0", "=eth0"},
+		{"docker0,eth1,eth10", "eth"},
+		{"docker0,eth0,docker", "=docker,eth0"}, /* the start of another name */
+		{"docker0,docker", "^=docker0"},
+		{"eth0", "lo,eth"},
+		{"docker0,eth0", "=lo,eth0"},
+		{"virbr0,ib0,eth0", "eth0,ib"},
+	};
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.named_interfaces");
+	bool drawn = sim_rng_below(&rng, 8) == 0;
+	uint64_t k = sim_rng_below(&rng, ARRAY_LEN(lists));
+	bool sockets = sim_rng_below(&rng, 2) == 0;
+
+	if (!drawn || s->lab.hosts == 1)
+		return;
+	if (sockets && !swarm_is_set(s, "NCCL_NET="))
+		swarm_env(s, "NCCL_NET=Socket");
+	swarm_env(s, "DOPPEL_INTERFACES=%s", lists[k].interfaces);
+	swarm_env(s, "NCCL_SOCKET_IFNAME=%s", lists[k].names);
+}
+
 void swarm_world_fits(struct scenario *s)
 {
 	if (strcmp(s->machine, "workstation-2hca") == 0 && (s->lab.gpus > 1 || s->lab.hosts == 1))
@@ -221,7 +254,8 @@ enum side_kind swarm_side_kind(uint64_t seed)
 	return k < ARRAY_LEN(kinds) ? kinds[k] : SIDE_CALL;
 }
 
-/* Two or three ranks of one host, or two hosts, of which half have fewer NICs than GPUs. */
+/* Two or three ranks of one host, or two hosts, of which half have fewer NICs than GPUs. Two in
+ * three worlds of contradictions have two hosts. */
 void swarm_side_world(struct scenario *s, uint64_t seed)
 {
 	struct lab_config *c = &s->lab;
@@ -232,6 +266,8 @@ void swarm_side_world(struct scenario *s, uint64_t seed)
 	bool relays = sim_rng_below(&rng, 2), alone = sim_rng_below(&rng, 24) == 0;
 	bool together = sim_rng_below(&rng, 3) == 0, merged = sim_rng_below(&rng, 3) == 0;
 
+	/* the ends of connections over HCAs contradict each other, too */
+	hosts |= swarm_side_kind(seed) == SIDE_CONTRADICTION && relays;
 	s->machine[strcspn(s->machine, ",")] = '\0';
 	c->hosts = hosts ? 2 : 1;
 	c->gpus = (hosts ? 1 : 2) + more;
