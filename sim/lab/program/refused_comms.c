@@ -161,7 +161,7 @@ ncclResult_t lab_refused_comm(struct refused *r)
 
 enum { REFUSED_STREAMS = 3 }; /* at most */
 
-/* The calls of a group, one in each stream. */
+/* The calls of a group, one in each stream. One of them is refused already, and then the group. */
 static ncclResult_t refused_streams_call(const struct refused *r, const cudaStream_t *stream, int n)
 {
 	ncclResult_t rc = ncclGroupStart(), end;
@@ -171,7 +171,7 @@ static ncclResult_t refused_streams_call(const struct refused *r, const cudaStre
 			   : ncclAllReduce(r->gpu, r->gpu, 64, ncclInt8, ncclSum, r->comm,
 					   stream[i]);
 	end = ncclGroupEnd();
-	return rc ? rc : end;
+	return rc == ncclInvalidUsage ? end : rc;
 }
 
 /* The refused group has left the capture as it was. */

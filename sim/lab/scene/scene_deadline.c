@@ -221,7 +221,7 @@ static void lonely_named(struct scene *s, const char *call, enum lonely kind)
 }
 
 /* A second task reads the line of two ranks that both send, or both receive, long before the
- * deadline. Wrong queries of other tasks would replace the line. */
+ * deadline. */
 struct alike {
 	struct scene *s;
 	char want[96], line[200];
@@ -238,8 +238,11 @@ static void alike_task(void *arg)
 
 static void alike_start(struct alike *a, int32_t peer, bool sends)
 {
+	const struct lab_config *c = a->s->me->run->config;
 	const int32_t rank = a->s->me->rank;
 
+	if (c->polls && c->queries)
+		return; /* the task that polls makes refused calls (lab_queries_beside) */
 	snprintf(a->want, sizeof a->want, "rank %d and rank %d both %s; neither has called %s",
 		 MIN_OF(rank, peer), MAX_OF(rank, peer), sends ? "send" : "receive",
 		 sends ? "ncclRecv" : "ncclSend");
@@ -280,7 +283,7 @@ void scene_lonely(struct scene *s)
 	    !lab_barrier(s->me))
 		return;
 	start_ns = os_now_ns();
-	if (kind == LONELY_ALIKE && calls[kind] && !s->me->run->config->queries)
+	if (kind == LONELY_ALIKE && calls[kind])
 		alike_start(&alike, peer, sends);
 	if (calls[kind])
 		rc = deadline_message(s, sends && kind != LONELY_CONNECTED, peer);
