@@ -28,6 +28,8 @@ ncclResult_t lab_refused_other(struct refused *r, bool grouped, const char **nam
  * ncclInvalidUsage. */
 ncclResult_t lab_refused_comm(struct refused *r);
 ncclResult_t lab_refused_absent(struct refused *r);
+/* refused_comms.c: a group of streams whose captures differ: ncclInvalidUsage. */
+ncclResult_t lab_refused_captures(struct refused *r);
 /* call_options.c: channels that a call of a communicator without a config may have, at most; 0: a
  * setting may refuse any number. */
 int lab_most_ctas(const struct lab_config *c);

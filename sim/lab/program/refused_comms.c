@@ -129,6 +129,62 @@ ncclResult_t lab_refused_comm(struct refused *r)
 	return makes[sim_rng_below(&r->rng, ARRAY_LEN(makes))](r);
 }
 
+/* ---- groups of several captures -------------------------------------------------------------- */
+
+enum { REFUSED_STREAMS = 3 }; /* at most */
+
+/* The calls of a group, one in each stream. One of them is refused already, and then the group. */
+static ncclResult_t refused_streams_call(const struct refused *r, const cudaStream_t *stream, int n)
+{
+	ncclResult_t rc = ncclGroupStart(), end;
+
+	for (int i = 0; i < n && !rc; i++)
+		rc = i % 2 ? ncclBcast(r->gpu, 64, ncclInt8, 0, r->comm, stream[i])
+			   : ncclAllReduce(r->gpu, r->gpu, 64, ncclInt8, ncclSum, r->comm,
+					   stream[i]);
+	end = ncclGroupEnd();
+	return rc == ncclInvalidUsage ? end : rc;
+}
+
+/* The refused group has left the capture as it was. */
+static void refused_capture_end(const struct refused *r, cudaStream_t stream)
+{
+	cudaGraph_t graph = NULL;
+	cudaError_t e = cudaStreamEndCapture(stream, &graph);
+
+	if (!e)
+		e = cudaGraphDestroy(graph);
+	if (e && !r->me->run->armed)
+		lab_refused_report(r->me, "cudaStreamEndCapture", "after a group that is refused",
+				   cudaGetErrorString(e));
+	(void)cudaGetLastError();
+}
+
+/* Two or three streams, some of which capture, each a graph of its own. */
+ncclResult_t lab_refused_captures(struct refused *r)
+{
+	const int n = 2 + (int)sim_rng_below(&r->rng, REFUSED_STREAMS) / 2; /* mostly two */
+	const uint64_t captures = 1 + sim_rng_below(&r->rng, (1u << n) - 1);
+	cudaStream_t stream[REFUSED_STREAMS];
+	ncclResult_t rc = ncclUnhandledCudaError;
+	cudaError_t e = cudaSuccess;
+	int made = 0, begun = 0;
+
+	for (; made < n && !e; made += !e)
+		e = cudaStreamCreateWithFlags(&stream[made], cudaStreamNonBlocking);
+	for (; begun < n && !e; begun += !e)
+		if (captures >> begun & 1)
+			e = cudaStreamBeginCapture(stream[begun], cudaStreamCaptureModeRelaxed);
+	if (!e)
+		rc = refused_streams_call(r, stream, n);
+	for (int i = 0; i < begun; i++)
+		if (captures >> i & 1)
+			refused_capture_end(r, stream[i]);
+	for (int i = 0; i < made; i++)
+		(void)cudaStreamDestroy(stream[i]);
+	return rc;
+}
+
 /* ---- what is not built ----------------------------------------------------------------------- */
 
 /* A pointer that the call leaves is reported. */

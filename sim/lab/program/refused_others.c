@@ -402,6 +402,9 @@ static const struct refused_row {
 	{"ncclMemAlloc", "ptr NULL", refused_mem_alloc, false, false},
 	{"ncclGroupEnd", "a message to itself that does not match", refused_self, true, true},
 	{"ncclGroupEnd", "a message to itself that does not match", refused_self, true, true},
+	{"ncclGroupEnd", "streams of several captures", lab_refused_captures, true, true},
+	{"ncclGroupEnd", "streams of several captures", lab_refused_captures, true, true},
+	{"ncclGroupEnd", "streams of several captures", lab_refused_captures, true, true},
 	{"ncclGroupEnd", "no group", refused_group_end, true, true},
 };
 
