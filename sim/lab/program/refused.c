@@ -325,15 +325,53 @@ static void refused_line(struct refused *r, const char *call, const char *why)
 		lab_refused_report(r->me, call, why, "ncclGetLastError has no line");
 }
 
+/* A right init of one rank in the group of a wrong call, blocking or not. The group ends with the
+ * error of the wrong call. */
+static void refused_beside(struct refused *r, ncclComm_t *comm)
+{
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	ncclUniqueId id;
+	ncclResult_t rc = ncclGetUniqueId(&id);
+
+	config.blocking = (int)sim_rng_below(&r->rng, 2);
+	if (!rc)
+		rc = ncclCommInitRankConfig(comm, 1, id, 0, &config);
+	if (rc != ncclInProgress && !refused_is_excused(r, rc))
+		lab_refused_judge(r->me, "ncclCommInitRankConfig", "in a group with a wrong call",
+				  rc, ncclSuccess);
+}
+
+/* The group has undone a blocking init. Any other one goes on. */
+static void refused_beside_end(struct refused *r, ncclComm_t comm)
+{
+	bool aborts = sim_rng_below(&r->rng, 2);
+	ncclResult_t rc = ncclSuccess;
+
+	if (!comm)
+		return;
+	if (!aborts)
+		rc = lab_comm_settle(r->me, comm, ncclInProgress);
+	ncclResult_t end = aborts || rc ? ncclCommAbort(comm) : ncclCommDestroy(comm);
+
+	rc = rc ? rc : end;
+	if (!refused_is_excused(r, rc))
+		lab_refused_judge(r->me, "an init", "in a group with a wrong call", rc,
+				  ncclSuccess);
+}
+
 static void refused_one(struct refused *r)
 {
 	bool grouped = sim_rng_below(&r->rng, 3) == 0, other = sim_rng_below(&r->rng, 2) == 0;
 	const char *name = "ncclGroupStart", *why = "a group";
+	bool beside = sim_rng_below(&r->rng, 2) && !lab_has_env(r->me->run->config, "NCCL_COMM_ID");
 	ncclResult_t want = ncclInvalidArgument, got, end;
+	ncclComm_t comm = NULL;
 
 	r->grouped = grouped;
 	if (grouped && ncclGroupStart())
 		return;
+	if (grouped && beside)
+		refused_beside(r, &comm);
 	got = other ? lab_refused_other(r, grouped, &name, &why, &want)
 		    : refused_collective(r, &name, &why);
 	end = grouped ? ncclGroupEnd() : got;
@@ -342,6 +380,7 @@ static void refused_one(struct refused *r)
 	if (!refused_is_excused(r, end))
 		lab_refused_judge(r->me, "ncclGroupEnd", why, end, want);
 	refused_line(r, name, why);
+	refused_beside_end(r, comm);
 }
 
 void lab_refused(struct lab_rank *me, const char *when)
