@@ -33,7 +33,7 @@ static const struct scene_kind {
 	{"short launches", scene_short_launches, 1, .world = SCENE_TIMED | SCENE_SEVERAL},
 	{"shortest deadline", scene_shortest_deadline, 1, .world = SCENE_TIMED | SCENE_SEVERAL},
 	{"absent rank", scene_absent, 1, .world = SCENE_TIMED | SCENE_SEVERAL},
-	{"lonely message", scene_lonely, 1, .world = SCENE_TIMED | SCENE_SEVERAL},
+	{"lonely message", scene_lonely, 1, .world = SCENE_TIMED | SCENE_SEVERAL, .more = 1},
 	{"calls that differ", scene_differ, 1,
 	 .world = SCENE_TIMED | SCENE_UNCOMPARED | SCENE_SEVERAL | SCENE_NO_COLLNET, .more = 2},
 	{"group that fails", scene_group_fails, 2, .world = SCENE_SEVERAL},

@@ -210,16 +210,62 @@ static void lonely_named(struct scene *s, const char *call, enum lonely kind)
 		scene_report(s, call, text);
 }
 
+/* A second task reads the line of two ranks that both send, or both receive, long before the
+ * deadline. */
+struct alike {
+	struct scene *s;
+	char want[96], line[200];
+	struct os_thread *task;
+};
+
+static void alike_task(void *arg)
+{
+	struct alike *a = arg;
+
+	os_sleep_ns(a->s->timeout_ms * 500000);
+	snprintf(a->line, sizeof a->line, "%s", ncclGetLastError(a->s->comm[0]));
+}
+
+static void alike_start(struct alike *a, int32_t peer, bool sends)
+{
+	const struct lab_config *c = a->s->me->run->config;
+	const int32_t rank = a->s->me->rank;
+
+	if (c->polls && c->queries)
+		return; /* the task that polls makes refused calls (lab_queries_beside) */
+	snprintf(a->want, sizeof a->want, "rank %d and rank %d both %s; neither has called %s",
+		 MIN_OF(rank, peer), MAX_OF(rank, peer), sends ? "send" : "receive",
+		 sends ? "ncclRecv" : "ncclSend");
+	if (os_task_start(&a->task, rank, "reads", alike_task, a))
+		scene_report(a->s, "ncclGetLastError", "has no task");
+}
+
+static void alike_end(struct alike *a)
+{
+	char text[400];
+
+	if (!a->task)
+		return;
+	os_thread_join(a->task);
+	snprintf(text, sizeof text, "is \"%s\" before the deadline, expected that %s", a->line,
+		 a->want);
+	if (!strstr(a->line, a->want))
+		scene_report(a->s, "ncclGetLastError", text);
+}
+
 /* A message that has one end, or two of the same direction. The call itself waits if its ranks are
  * not connected. A short send to a connected rank would not. All ranks learn of the deadline. */
 void scene_lonely(struct scene *s)
 {
-	enum lonely kind = (enum lonely)sim_rng_below(&s->drawn, LONELY_KINDS);
+	static const enum lonely kinds[] = {LONELY_CONNECTED, LONELY_ONE, LONELY_ALIKE,
+					    LONELY_ALIKE, LONELY_ALL};
+	enum lonely kind = kinds[sim_rng_below(&s->drawn, ARRAY_LEN(kinds))];
 	bool sends = sim_rng_below(kind == LONELY_ALL ? &s->own : &s->drawn, 2);
 	int32_t next = (s->culprit + 1) % s->n, peer = s->mine ? next : s->culprit;
 	bool is_next = s->me->rank == next;
 	const bool calls[LONELY_KINDS] = {is_next, s->mine, s->mine || is_next, !s->mine};
 	const char *call = "a message without its other end";
+	struct alike alike = {.s = s};
 	uint64_t start_ns;
 	ncclResult_t rc = ncclSuccess;
 
@@ -227,12 +273,15 @@ void scene_lonely(struct scene *s)
 	    !lab_barrier(s->me))
 		return;
 	start_ns = os_now_ns();
+	if (kind == LONELY_ALIKE && calls[kind])
+		alike_start(&alike, peer, sends);
 	if (calls[kind])
 		rc = deadline_message(s, sends && kind != LONELY_CONNECTED, peer);
 	scene_judge(s, call, rc,
 		    kind == LONELY_CONNECTED || !calls[kind] ? ncclSuccess : ncclTimeout);
 	if (os_now_ns() - start_ns > deadline_bound_ns(s->timeout_ms))
 		scene_report(s, call, "has returned long after the deadline");
+	alike_end(&alike);
 	scene_learn(s, 0, deadline_bound_ns(s->timeout_ms), ncclTimeout);
 	lonely_named(s, call, kind);
 	if (lab_barrier(s->me))
