@@ -51,7 +51,7 @@ static const struct scene_kind {
 	{"walk", scene_walk, 1, .world = SCENE_SEVERAL | SCENE_ANY_RANKS, .more = 3},
 	{"late for one of several roots", scene_roots, 1, .world = SCENE_TIMED | SCENE_SEVERAL,
 	 .more = 1},
-	{"configs of versions", scene_versions, 1, .world = 0},
+	{"configs of versions", scene_versions, 1, .world = 0, .more = 1},
 	{"generated program", scene_program, 0, .world = SCENE_UNTIMED | SCENE_SEVERAL, .more = 2},
 	{"captures", scene_captures, 1, .world = SCENE_SEVERAL | SCENE_GRAPHS, .more = 1},
 	{"window", scene_window, 1, .world = SCENE_UNTIMED | SCENE_SEVERAL},

@@ -4,17 +4,21 @@
  * follows them in memory has any value. A field of the version has its effect: a wrong value is
  * refused, a legal one is taken, a non-blocking init returns ncclInProgress, and ranks that
  * disagree on what a split shares get an error. A field that the version lacks has its default.
+ * Half of the communicators are split from one that has other values, of which they keep none
+ * where their own config has one.
  */
+#include <limits.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/lab/scene/scene.h"
 
-#define VERSIONS_FIRST  14 /* 2.14 */
-#define VERSIONS_LAST   32
-#define VERSIONS_ROUNDS 3
-#define VERSIONS_FILL   0x5a
+#define VERSIONS_FIRST    14 /* 2.14 */
+#define VERSIONS_LAST     32
+#define VERSIONS_ROUNDS   3
+#define VERSIONS_CHANNELS 64 /* the stack's limit */
+#define VERSIONS_FILL     0x5a
 
 /* A variable of the environment replaces the field's value. */
 static const struct versions_field {
@@ -56,6 +60,17 @@ union versions_config {
 	ncclConfig_t config;
 	uint8_t bytes[2 * sizeof(ncclConfig_t)];
 };
+
+static const struct versions_field *versions_most_ctas(void)
+{
+	size_t i = 0;
+
+	while (versions_fields[i].at != offsetof(ncclConfig_t, maxCTAs)) {
+		i++;
+		ASSERT(i < ARRAY_LEN(versions_fields));
+	}
+	return &versions_fields[i];
+}
 
 /* The environment is that of the rank's process: processes may differ in a variable. */
 static bool versions_replaced(const struct versions_field *f)
@@ -101,24 +116,80 @@ static void versions_set(union versions_config *c, const struct versions_field *
 	memcpy(c->bytes + f->at, &value, sizeof value);
 }
 
-/* A communicator of this rank alone. */
-static ncclResult_t versions_init(struct scene *s, union versions_config *c, bool *waited)
+static void versions_legal(struct scene *s, union versions_config *c, int32_t minor)
 {
-	ncclComm_t comm = NULL;
-	ncclUniqueId id;
-	ncclResult_t rc = ncclGetUniqueId(&id), end;
+	for (size_t i = 0; i < ARRAY_LEN(versions_fields); i++)
+		if (minor >= versions_fields[i].since)
+			versions_set(c, &versions_fields[i],
+				     versions_fields[i].legal[sim_rng_below(&s->own, 2)]);
+}
 
+/* ---- communicators of this rank alone -------------------------------------------------------- */
+
+static void versions_destroy(struct scene *s, ncclComm_t comm)
+{
+	ncclResult_t rc = comm ? ncclCommDestroy(comm) : ncclSuccess;
+
+	scene_judge(s, "ncclCommDestroy", rc, ncclSuccess);
+}
+
+/* `parent`: the communicator is split from it; NULL: it has an id of its own. *waited: the call
+ * returned ncclInProgress. */
+static ncclResult_t versions_make(struct scene *s, ncclComm_t parent, union versions_config *c,
+				  ncclComm_t *comm, bool *waited)
+{
+	ncclUniqueId id;
+	ncclResult_t rc = parent ? ncclSuccess : ncclGetUniqueId(&id);
+
+	*comm = NULL;
+	*waited = false;
 	if (rc)
 		return rc;
-	lab_call(s->me, "ncclCommInitRankConfig");
-	rc = ncclCommInitRankConfig(&comm, 1, id, 0, &c->config);
+	lab_call(s->me, parent ? "ncclCommSplit" : "ncclCommInitRankConfig");
+	rc = parent ? ncclCommSplit(parent, 0, 0, comm, &c->config)
+		    : ncclCommInitRankConfig(comm, 1, id, 0, &c->config);
 	*waited = rc == ncclInProgress;
-	rc = lab_comm_settle(s->me, comm, rc);
+	if (parent)
+		rc = lab_comm_settle(s->me, parent, rc);
+	if (*comm && (!rc || rc == ncclInProgress))
+		rc = lab_comm_settle(s->me, *comm, ncclInProgress);
 	lab_call(s->me, NULL);
-	end = comm ? ncclCommDestroy(comm) : ncclSuccess;
-	scene_judge(s, "ncclCommDestroy", end, ncclSuccess);
 	return rc;
 }
+
+/* The parent of every other communicator, with legal values of all fields, which its child has
+ * where it sets none. Half of the parents name a network. NULL: none. */
+static ncclComm_t versions_parent(struct scene *s)
+{
+	bool drawn = sim_rng_below(&s->own, 2), net = sim_rng_below(&s->own, 2), waited;
+	union versions_config c;
+	ncclComm_t parent;
+
+	if (!drawn)
+		return NULL;
+	versions_empty(&c, VERSIONS_LAST);
+	versions_legal(s, &c, VERSIONS_LAST);
+	c.config.blocking = 1;
+	if (net)
+		c.config.netName = "Socket";
+	scene_judge(s, "the parent of a config", versions_make(s, NULL, &c, &parent, &waited),
+		    ncclSuccess);
+	return parent;
+}
+
+/* Makes a communicator, which ends, and then its parent. */
+static ncclResult_t versions_init(struct scene *s, ncclComm_t parent, union versions_config *c,
+				  bool *waited)
+{
+	ncclComm_t comm;
+	ncclResult_t rc = versions_make(s, parent, c, &comm, waited);
+
+	versions_destroy(s, comm);
+	versions_destroy(s, parent);
+	return rc;
+}
+
+/* ---- fields ---------------------------------------------------------------------------------- */
 
 /* One field has a wrong value. A version that lacks it has any bytes there already. */
 static void versions_wrong(struct scene *s, int32_t minor)
@@ -131,7 +202,7 @@ static void versions_wrong(struct scene *s, int32_t minor)
 	versions_empty(&c, minor);
 	versions_set(&c, f, f->wrong);
 	bool refused = has && f->refused && !versions_replaced(f);
-	ncclResult_t rc = versions_init(s, &c, &waited);
+	ncclResult_t rc = versions_init(s, versions_parent(s), &c, &waited);
 
 	scene_judge(s, f->name, rc, refused ? ncclInvalidArgument : ncclSuccess);
 }
@@ -141,17 +212,69 @@ static void versions_right(struct scene *s, int32_t minor)
 {
 	bool nonblocking = sim_rng_below(&s->own, 2), waited;
 	bool replaced = os_env("NCCL_COMM_BLOCKING") != NULL;
+	ncclComm_t parent = versions_parent(s);
+	bool child = parent != NULL; /* its call waits if the parent's calls do */
 	union versions_config c;
 
 	versions_empty(&c, minor);
-	for (size_t i = 0; i < ARRAY_LEN(versions_fields); i++)
-		if (minor >= versions_fields[i].since)
-			versions_set(&c, &versions_fields[i],
-				     versions_fields[i].legal[sim_rng_below(&s->own, 2)]);
+	versions_legal(s, &c, minor);
 	c.config.blocking = !nonblocking;
-	scene_judge(s, "a config with all fields", versions_init(s, &c, &waited), ncclSuccess);
-	if (!replaced && waited != nonblocking)
+	scene_judge(s, "a config with all fields", versions_init(s, parent, &c, &waited),
+		    ncclSuccess);
+	if (!child && !replaced && waited != nonblocking)
 		scene_report(s, "a config with all fields", "has no effect of `blocking`");
+}
+
+/* A call may have as many channels as its communicator, and no more. */
+static void versions_call(struct scene *s, ncclComm_t comm, int channels, ncclResult_t want)
+{
+	ncclCollConfig_t options = NCCL_COLLCONFIG_INITIALIZER;
+	ncclResult_t rc;
+
+	*(sim_rng_below(&s->own, 2) ? &options.minCTAs : &options.maxCTAs) = channels;
+	lab_call(s->me, "ncclAllReduceConfig");
+	rc = ncclAllReduceConfig(s->mem, s->mem, 1, ncclInt32, ncclSum, comm, s->stream[0],
+				 &options);
+	rc = lab_comm_settle(s->me, comm, rc);
+	lab_call(s->me, NULL);
+	scene_judge(s, "the most channels of a config", rc, want);
+}
+
+/* The most channels that a communicator may have, if its config has `value`. */
+static int versions_bound(const struct versions_field *most, int value)
+{
+	for (size_t i = 0; i < ARRAY_LEN(most->variable); i++) {
+		const char *set = os_env(most->variable[i]);
+		int64_t n = set ? strtoll(set, NULL, 10) : 0;
+
+		value = n >= most->least ? (int)MIN_OF(n, (int64_t)INT_MAX) : value;
+	}
+	return MIN_OF(value, VERSIONS_CHANNELS);
+}
+
+/* The most channels of a communicator, which calls show: a number beyond the stack's is the
+ * nearest one that it has. */
+static void versions_most(struct scene *s, int32_t minor)
+{
+	static const int values[] = {1, 2, 63, VERSIONS_CHANNELS, 65, 128, INT_MAX};
+	const struct versions_field *most = versions_most_ctas();
+	int value = values[sim_rng_below(&s->own, ARRAY_LEN(values))];
+	bool waited;
+	union versions_config c;
+	ncclComm_t comm;
+	ncclResult_t rc;
+
+	versions_empty(&c, minor);
+	versions_set(&c, most, value);
+	rc = versions_make(s, NULL, &c, &comm, &waited);
+	scene_judge(s, most->name, rc, ncclSuccess);
+	value = versions_bound(most, minor >= most->since ? value : VERSIONS_CHANNELS);
+	if (!rc) {
+		versions_call(s, comm, value, ncclSuccess);
+		versions_call(s, comm, value + 1, ncclInvalidArgument);
+		(void)scene_sync(s, 0);
+	}
+	versions_destroy(s, comm);
 }
 
 /* The network's name: a wrong one is refused by the versions that have it. */
@@ -165,7 +288,7 @@ static void versions_net(struct scene *s, int32_t minor)
 	c.config.netName = "Carrier pigeon";
 	/* either plugin has a network of any name */
 	has = has && !os_env("NCCL_NET") && !(s->me->run->config->plugins & nets);
-	scene_judge(s, "netName of a config", versions_init(s, &c, &waited),
+	scene_judge(s, "netName of a config", versions_init(s, versions_parent(s), &c, &waited),
 		    has ? ncclInvalidArgument : ncclSuccess);
 }
 
@@ -220,6 +343,7 @@ void scene_versions(struct scene *s)
 		else
 			versions_net(s, versions_draw(&s->own));
 	}
+	versions_most(s, versions_draw(&s->own));
 	if (s->n > 1 && lab_barrier(s->me))
 		versions_disagree(s, minor);
 }

@@ -402,6 +402,7 @@ void swarm_side_scenes(struct scenario *s, uint64_t seed)
 	uint32_t more = (uint32_t)sim_rng_below(&rng, 3);
 	bool apart = sim_rng_below(&rng, 2), ras = sim_rng_below(&rng, 2);
 	bool small_fifo = sim_rng_below(&rng, 3) == 0;
+	bool beyond = sim_rng_below(&rng, 3) == 0;
 
 	c->scenes = 0;
 	if (s->plan[0]) /* a rank stalls: the survivors of the deadline would wait for it again */
@@ -429,6 +430,8 @@ void swarm_side_scenes(struct scenario *s, uint64_t seed)
 		swarm_env(s, "NCCL_MIN_NCHANNELS=1");
 		swarm_env(s, "NCCL_MAX_NCHANNELS=8");
 	}
+	if (beyond && !small_fifo && swarm_is_set(s, "NCCL_MAX_NCHANNELS=")) /* the stack's limit */
+		swarm_env(s, "NCCL_MAX_NCHANNELS=%u", 65 + (unsigned)sim_rng_below(&rng, 1000));
 	if (!timed && ras) {
 		c->ras = MAX_OF(c->ras, 1u);
 		swarm_env(s, "NCCL_RAS_ENABLE=1");
