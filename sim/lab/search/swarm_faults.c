@@ -8,8 +8,9 @@
 
 #include "sim/lab/search/swarm_internal.h"
 
-#define SWARM_EARLY_NS 1000000000ull /* by then ranks have connected */
-#define SWARM_CHECK_IN 5             /* ranks that check in at a root, at least */
+#define SWARM_EARLY_NS     1000000000ull /* by then ranks have connected */
+#define SWARM_CALL_HEAL_NS 10000000000ull
+#define SWARM_CHECK_IN     5 /* ranks that check in at a root, at least */
 
 /* Connections end, at both ends within a second or so: what a quiet rank is for (quiet.c). Half of
  * the time it is the quiet rank's own end that fails first. */
@@ -254,12 +255,22 @@ static bool swarm_draws_any(uint64_t seed)
 	return sim_rng_below(&rng, 5) == 0;
 }
 
+/* Half of the plans that fail a call heal when ranks have made most of their calls. From then on a
+ * rank without an error that the launcher has to end is a failure (survive.c). */
+static uint64_t swarm_call_heal_ns(uint64_t seed)
+{
+	struct sim_rng rng;
+
+	sim_rng_seed(&rng, seed, "swarm.call_heals");
+	return sim_rng_below(&rng, 2) ? SWARM_CALL_HEAL_NS : SWARM_BUDGET_NS;
+}
+
 static bool swarm_any_call(struct scenario *s, uint64_t seed, uint32_t ranks)
 {
 	if (!swarm_draws_any(seed))
 		return false;
 	swarm_take_plan(s, sim_fault_draw_any(seed, s->lab.hosts, ranks));
-	s->lab.sim.heal_ns = SWARM_BUDGET_NS;
+	s->lab.sim.heal_ns = swarm_call_heal_ns(seed);
 	return true;
 }
 
@@ -276,7 +287,7 @@ bool swarm_is_small(uint64_t seed, enum scenario_faults faults)
 
 /* A rank stalls for longer than the deadline of inits, mostly in its own init: in one in eight of
  * the side worlds of scenes. The others must not wait for it (rank_main.c). */
-static void swarm_stall(struct scenario *s, uint64_t seed, uint32_t ranks)
+static bool swarm_stall(struct scenario *s, uint64_t seed, uint32_t ranks)
 {
 	struct sim_rng rng;
 
@@ -287,9 +298,10 @@ static void swarm_stall(struct scenario *s, uint64_t seed, uint32_t ranks)
 	unsigned ms = 1000 + (unsigned)sim_rng_below(&rng, 1000);
 
 	if (!drawn || ranks < 2)
-		return;
+		return false;
 	snprintf(s->plan, sizeof s->plan, "os.task rank=%u nth=%u starve by=30s\n", rank, nth);
 	swarm_env(s, "DOPPEL_TIMEOUT_MS=%u", ms);
+	return true;
 }
 
 /* A launch fails after the first ones of a group, in one of 24 of the side worlds in which a call
@@ -365,9 +377,9 @@ void swarm_faults(struct scenario *s, uint64_t seed, enum scenario_faults faults
 		if (swarm_side_kind(seed) == SIDE_CALL && !swarm_suspend_fails(s, seed) &&
 		    !swarm_launch_fails(s, seed, ranks))
 			swarm_take_plan(s, sim_fault_draw_caller(seed, s->lab.hosts, ranks));
-		if (swarm_side_kind(seed) == SIDE_SCENES)
-			swarm_stall(s, seed, ranks);
-		s->lab.sim.heal_ns = s->plan[0] ? SWARM_BUDGET_NS : 0;
+		s->lab.sim.heal_ns = s->plan[0] ? swarm_call_heal_ns(seed) : 0;
+		if (swarm_side_kind(seed) == SIDE_SCENES && swarm_stall(s, seed, ranks))
+			s->lab.sim.heal_ns = SWARM_BUDGET_NS;
 		return;
 	}
 	if (faults == SCENARIO_FAULTS_SOME && !drawn && !early) {
