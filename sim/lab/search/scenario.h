@@ -29,7 +29,7 @@
 
 enum {
 	SCENARIO_VERSION = 1,
-	SCENARIO_SWARM_VERSION = 68, /* changes whenever a seed comes to mean another run */
+	SCENARIO_SWARM_VERSION = 69, /* changes whenever a seed comes to mean another run */
 	SCENARIO_MAX_ENV = 64,
 	SCENARIO_ENV_BYTES = 256,
 	SCENARIO_PATH_BYTES = 1024,
