@@ -368,7 +368,7 @@ static bool swarm_queue_pairs(struct scenario *s, uint64_t seed)
 		{"NCCL_IB_SPLIT_DATA_ON_QPS", 0, 1, 3},
 		{"NCCL_IB_RESILIENCY_PORT_FAILOVER", 0, 1, 0},
 	};
-	const struct lab_config *c = &s->lab;
+	struct lab_config *c = &s->lab;
 	struct sim_rng rng;
 
 	sim_rng_seed(&rng, seed, "swarm.queue_pairs");
@@ -379,6 +379,9 @@ static bool swarm_queue_pairs(struct scenario *s, uint64_t seed)
 	if (!drawn || c->hosts == 1 || (c->gpus > 1 && c->ranks_per_proc != LAB_ALL_RANKS) ||
 	    swarm_has_sockets(s) || swarm_is_set(s, "NCCL_IB_DISABLE"))
 		return false;
+	/* without an element for each rank, calls connect nothing */
+	c->bytes_min = MAX_OF(c->bytes_min, 64ull * lab_ranks(c, NULL));
+	c->bytes_max = MAX_OF(c->bytes_max, c->bytes_min);
 	swarm_env(s, "NCCL_NET=IB");
 	if (pairs[k].qps)
 		swarm_env(s, "NCCL_IB_QPS_PER_CONNECTION=%u", pairs[k].qps);
