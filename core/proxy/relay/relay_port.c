@@ -70,11 +70,15 @@ static void relay_request(struct proxy_port *port, struct proxy_call *call,
 	relay_request_show(use);
 }
 
-/* Reports a refused request. The relay has logged the cause, in its own process. */
-static ncclResult_t relay_refused(const struct relay_use *use)
+/* Reports a refused request. The relay has logged the cause, in its own process. Settings that
+ * contradict each other are an error of the program; any other cause is one of the relay. */
+static ncclResult_t relay_refused(const struct relay_use *use, int32_t result)
 {
-	WARN("rank %d: its relay, rank %d, cannot make a connection", use->comm->rank, use->rank);
-	return ncclRemoteError;
+	bool settings = result == ncclInvalidUsage;
+
+	WARN("rank %d: its relay, rank %d, cannot make a connection%s", use->comm->rank, use->rank,
+	     settings ? ": the log of its process names the settings that differ" : "");
+	return settings ? ncclInvalidUsage : ncclRemoteError;
 }
 
 /* Knocks before the first message, so that the relay's service task makes an area. */
@@ -153,7 +157,7 @@ ncclResult_t relay_setup(struct proxy_port *port)
 	shared_note_read(&area->m, sizeof area->m + sizeof area->conn);
 	port->setup.m = area->m;
 	if (port->setup.m.result)
-		return relay_refused(use);
+		return relay_refused(use, port->setup.m.result);
 	port->number = port->setup.m.conn;
 	port->relayed = area->conn;
 	return ncclSuccess;
@@ -240,7 +244,7 @@ ncclResult_t relay_connect(struct conn *c, const struct connect_info *theirs, st
 	}
 	shared_note_read(&answer->result, sizeof answer->result + sizeof answer->memory);
 	if (answer->result)
-		return relay_refused(use);
+		return relay_refused(use, answer->result);
 	rc = relay_host_map(port, &answer->memory);
 	if (!rc && c->index == CONN_PAIR && answer->memory.on_gpu)
 		rc = relay_store_open(use);

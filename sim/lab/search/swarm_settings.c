@@ -383,6 +383,8 @@ static bool swarm_queue_pairs(struct scenario *s, uint64_t seed)
 	c->bytes_min = MAX_OF(c->bytes_min, 64ull * lab_ranks(c, NULL));
 	c->bytes_max = MAX_OF(c->bytes_max, c->bytes_min);
 	swarm_env(s, "NCCL_NET=IB");
+	if (!swarm_is_set(s, "NCCL_PXN_DISABLE="))
+		swarm_env(s, "NCCL_PXN_DISABLE=1"); /* only relays might learn of the cause */
 	if (pairs[k].qps)
 		swarm_env(s, "NCCL_IB_QPS_PER_CONNECTION=%u", pairs[k].qps);
 	swarm_env(s, "%s=%u", pairs[k].name, swapped ? other : one);
