@@ -52,7 +52,7 @@ ends 12 "$doppel" replay -q other
 # a sweep ends as its worst seed did
 ends 10 "$doppel" sweep all_reduce --hosts 2 --gpus 2 -b 64 -e 64 --faults lost --seeds 1..1 --twice 0 \
 	--env NCCL_IB_TIMEOUT=22 --budget-time 1 --fail-dir swept --json swept.json
-grep -q '"code":10,$' swept.json || fail "the JSON has another code: $(grep -o '"code":[0-9]*' swept.json)"
+grep -q '^{.*"signal":0,"code":10,' swept.json || fail "the JSON has another code: $(grep -o '"code":[0-9]*' swept.json)"
 
 # interrupted: by the signal, in both engines
 for engine in sim threads; do

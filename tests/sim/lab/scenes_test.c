@@ -191,14 +191,15 @@ static bool scenes_pass(enum spoil what, const char *deadline, uint32_t per_proc
 
 START_TEST(every_scene_is_played_and_passes)
 {
+	const uint32_t all = (1u << SCENES_KINDS) - 1;
 	uint32_t played = 0;
 
-	for (uint64_t seed = 1; seed <= 3; seed++) {
+	for (uint64_t seed = 1; seed <= 3 || (seed <= 12 && played != all); seed++) {
 		ck_assert(scenes_pass(SPOIL_NOTHING, NULL, 1, seed, &played));
 		ck_assert(scenes_pass(SPOIL_NOTHING, NULL, 3, seed, &played));
 		ck_assert(scenes_pass(SPOIL_NOTHING, "DOPPEL_TIMEOUT_MS=1000", 1, seed, &played));
 	}
-	ck_assert_uint_eq(played, (1u << SCENES_KINDS) - 1);
+	ck_assert_uint_eq(played, all);
 }
 END_TEST
 

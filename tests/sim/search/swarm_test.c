@@ -39,15 +39,15 @@ static void shares_of(const struct scenario *s, uint32_t ranks, bool contradicts
 	const struct lab_config *c = &s->lab;
 	const bool clean = !s->plan[0];
 	const struct share of[SHARES] = {
-		{"with faults", !clean, 450, 1250},
+		{"with faults", !clean, 450, 1450},
 		{"with faults that every call survives",
-		 !clean && s->expect == SCENARIO_EXPECT_SUCCESS, 80, 500},
+		 !clean && s->expect == SCENARIO_EXPECT_SUCCESS, 80, 700},
 		{"with groups of different calls", c->mixed, 200, 1000},
 		{"with any floats", c->any_numbers, 500, 1500},
 		{"with processes whose environments differ", s->env_odd[0], 100, 600},
 		{"with settings that contradict each other", contradicts, 40, 300},
 		{"with refused calls", c->refused, 300, 1200},
-		{"with an init that fails", c->init_fails, 80, 500},
+		{"with an init that fails", c->init_fails, 80, 700},
 		{"with queries", c->queries, 350, 700},
 		{"with options of calls", c->options, 150, 600},
 		{"with several unique ids", c->roots > 1, 60, 250},
@@ -138,6 +138,7 @@ static void drop_faults(struct scenario *s, struct scenario *clean)
 		c->comms = of->comms;
 		c->options = of->options;
 		c->roots = of->roots;
+		c->sim.races = of->sim.races; /* windows with faults are not compared */
 		s->expect = clean->expect;
 		drop_env(clean, "NCCL_COMM_BLOCKING=");
 		drop_env(s, "NCCL_COMM_ID=");
@@ -251,7 +252,9 @@ START_TEST(a_swarm_draws_rails_that_fail_over)
 
 	for (uint64_t seed = 0; seed < SWARM_SEEDS; seed++) {
 		scenario_swarm(&one, seed, SCENARIO_FAULTS_SOME);
-		if (!has_env(&one, "NCCL_IB_RESILIENCY_PORT_FAILOVER=1"))
+		/* ranks that differ in it are a contradiction */
+		if (!has_env(&one, "NCCL_IB_RESILIENCY_PORT_FAILOVER=1") ||
+		    one.expect == SCENARIO_EXPECT_REFUSED)
 			continue;
 		rails++;
 		recover += has_env(&one, "NCCL_IB_RESILIENCY_PORT_RECOVERY=1");
